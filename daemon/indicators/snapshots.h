@@ -1,0 +1,53 @@
+// Weight snapshots of one rank in one attempt: the base that the next QkFactors or RouterWeights is
+// subtracted from. Not durable: after a restart the next window is undefined ("no_base").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace foreshock {
+
+// One weight, in double, with the step it was taken at. `values` is what the module that put it
+// there says it is.
+struct Snapshot {
+  int64_t step = 0;
+  std::vector<double> values;
+};
+
+// Thread-compatible. Bounded in bytes: when a snapshot does not fit it is not kept and Put says so,
+// so that the next window is undefined with reason "snapshot_memory" rather than wrong.
+class Snapshots {
+ public:
+  struct Options {
+    size_t bytes_max = 256u << 20;
+  };
+  enum class Kind : uint8_t { kQ, kK, kRouter };
+  struct Key {
+    Kind kind = Kind::kQ;
+    uint32_t layer = 0;
+    uint32_t index = 0;  // head, key head or first row
+    friend bool operator==(const Key&, const Key&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& key) {
+      return H::combine(std::move(h), key.kind, key.layer, key.index);
+    }
+  };
+
+  explicit Snapshots(Options options) : options_(options) {}
+
+  const Snapshot* Find(const Key& key) const;
+  // False when it did not fit; an older snapshot under `key` is dropped then.
+  bool Put(const Key& key, Snapshot snapshot);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const Options options_;
+  absl::flat_hash_map<Key, Snapshot> by_key_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,59 @@
+// Judges the closed steps of one run by a rule set. No clock, no I/O: the step is the time.
+//
+//   Evaluator evaluator(rules, "exp-42", model_shape);
+//   evaluator.BeginAttempt({.number = 1});
+//   for (const ClosedStep& step : steps)
+//     for (const model::AlertRow& row : evaluator.Evaluate(step)) Show(row.alert());
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/model/rows.pb.h"
+#include "daemon/model/step.h"
+#include "daemon/rules/rule_set.h"
+#include "foreshock/v1/types.pb.h"
+
+namespace foreshock {
+
+struct AttemptStart {
+  uint32_t number = 1;
+  std::optional<int64_t> resume_step;  // windows are reset; baselines of the parent attempt are
+                                       // kept up to this step
+};
+
+// Thread-compatible. Equal inputs give equal outputs, in equal order.
+class Evaluator {
+ public:
+  Evaluator(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model);
+  ~Evaluator();
+
+  void BeginAttempt(const AttemptStart& attempt);
+
+  // Steps of the attempt in increasing order; a step at or before the last one is ignored (late
+  // data are stored, not judged again). Returns the alerts whose state or evidence changed, in the
+  // order in which they changed.
+  std::vector<model::AlertRow> Evaluate(const ClosedStep& step);
+
+  // After a restart: Prime with the stored steps of the lineage (same order, fills windows,
+  // baselines and clocks but changes no alert), then Restore with every stored row that is not
+  // resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
+  // again that was returned before.
+  void Prime(const ClosedStep& step);
+  absl::Status Restore(const model::AlertRow& row);
+
+  // The rules were reloaded: states of alerts whose rule did not change are carried over.
+  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+
+  // Steps of history that Prime needs so that every window is full.
+  int64_t history_steps() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,141 @@
+// The store: everything the daemon keeps, written in atomic batches, read by step and lineage.
+//
+//   StoreBatch batch;
+//   batch.reports.push_back({.run = "exp-42", .attempt = 1, .report = std::move(shard_report)});
+//   FORESHOCK_RETURN_IF_ERROR(store.Write(batch));   // now it survives kill -9
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/model/rows.pb.h"
+#include "daemon/model/series.h"
+#include "daemon/model/shards.pb.h"
+#include "daemon/model/step.h"
+
+namespace foreshock {
+
+struct StoreBatch {
+  template <typename Row>
+  struct OfRun {
+    std::string run;
+    Row row;
+  };
+  template <typename Row>
+  struct OfAttempt {
+    std::string run;
+    uint32_t attempt = 0;
+    Row row;
+  };
+
+  std::vector<model::RunRow> runs;                        // put
+  std::vector<OfRun<model::AttemptRow>> attempts;         // put
+  std::vector<OfAttempt<model::RankRow>> ranks;           // put
+  std::vector<OfAttempt<model::ShardReport>> reports;     // put: open statistics
+  // Deletes the open statistics of every step <= row of the attempt.
+  std::vector<OfAttempt<int64_t>> settled_steps;
+  std::vector<ClosedStep> steps;                          // put: step row and points
+  std::vector<OfRun<model::AlertRow>> alerts;             // put
+  std::vector<OfRun<model::EventRow>> events;             // put
+  std::vector<OfAttempt<model::CoactivationRow>> coactivation;  // put
+
+  bool empty() const;
+};
+
+// Which steps, and whose values where attempts overlap.
+struct StepRange {
+  int64_t first = 0;                 // inclusive
+  int64_t last = INT64_MAX;          // inclusive
+  // Unset: the live lineage. A step belongs to the newest attempt whose closed steps
+  // [first_step, last_step] include it.
+  std::optional<uint32_t> attempt;
+};
+
+struct SeriesFilter {
+  std::string indicator;             // exact, or a prefix ending in '*'; empty: all
+  std::vector<int32_t> layers;       // empty: all
+  std::optional<Unit> unit;
+  std::vector<int64_t> unit_ids;     // empty: all
+  std::string unit_name;             // empty: all
+
+  bool Matches(const SeriesKey& key) const;
+};
+
+struct StoreStats {
+  uint64_t bytes = 0;                // on disk
+  uint64_t series = 0;
+  uint64_t points_written = 0;       // since it was opened
+  uint64_t batches_written = 0;
+  bool writable = true;
+};
+
+// Thread-safe for reads beside one writer. Callbacks return false to stop; they are called without
+// a lock held. Reads see whole batches only.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Atomic. OK means: in the write-ahead log, survives the death of the process. Points are put
+  // under (series, attempt, step): writing one again replaces it.
+  // Errors: ResourceExhausted on a full disk (nothing of the batch is stored; writing may be tried
+  // again), Unavailable when the medium is read-only or failing, Internal otherwise.
+  virtual absl::Status Write(const StoreBatch& batch) = 0;
+  // Forces the log to the medium.
+  virtual absl::Status Sync() = 0;
+
+  virtual absl::StatusOr<std::vector<model::RunRow>> Runs() const = 0;
+  // NotFound, naming the runs there are.
+  virtual absl::StatusOr<model::RunRow> Run(const std::string& run) const = 0;
+  virtual absl::StatusOr<std::vector<model::AttemptRow>> Attempts(const std::string& run) const = 0;
+  virtual absl::StatusOr<std::vector<model::RankRow>> Ranks(const std::string& run,
+                                                            uint32_t attempt) const = 0;
+  // Open statistics of an attempt, in the order of (step, rank, client_instance, seq).
+  virtual absl::Status OpenReports(
+      const std::string& run, uint32_t attempt,
+      const std::function<bool(const model::ShardReport&)>& visit) const = 0;
+  virtual absl::StatusOr<std::vector<model::AlertRow>> Alerts(const std::string& run) const = 0;
+  virtual absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const = 0;
+  virtual absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(
+      const std::string& run, uint32_t attempt) const = 0;
+
+  // All series of the run that match, sorted.
+  virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
+                                                        const SeriesFilter& filter) const = 0;
+  // Points of one series in step order. NotFound if there is no such run; an unknown series has no
+  // points.
+  virtual absl::Status Points(const std::string& run, const SeriesKey& series,
+                              const StepRange& range,
+                              const std::function<bool(const Point&)>& visit) const = 0;
+  virtual absl::Status Steps(const std::string& run, const StepRange& range,
+                             const std::function<bool(const StepRow&)>& visit) const = 0;
+
+  // Removes everything of a run; returns the number of its series.
+  virtual absl::StatusOr<uint64_t> DeleteRun(const std::string& run) = 0;
+
+  virtual StoreStats Stats() const = 0;
+};
+
+struct StoreOptions {
+  std::string directory;                  // created if its parent exists
+  uint64_t block_cache_bytes = 16u << 20;
+  uint64_t write_buffer_bytes = 16u << 20;   // all column families together
+  uint64_t log_bytes_max = 128u << 20;       // caps replay time after a crash
+  int open_files_max = 256;
+  bool read_only = false;
+};
+
+// Opens or creates. Errors: FailedPrecondition when another process has it open, when the directory
+// is not empty and no Foreshock store, or when its format is newer; PermissionDenied when it cannot
+// be written; NotFound when the parent does not exist.
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
+
+// For tests: the same behaviour in memory.
+std::unique_ptr<Store> NewMemoryStore();
+
+}  // namespace foreshock

@@ -1,0 +1,29 @@
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo" FORCE)
+endif()
+
+find_program(FORESHOCK_CCACHE ccache)
+if(FORESHOCK_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FORESHOCK_CCACHE})
+endif()
+
+# Warnings are always on for our own targets; they are errors in the presets only
+# (CMAKE_COMPILE_WARNING_AS_ERROR), so that another compiler's new warning breaks nobody's build.
+set(FORESHOCK_WARNINGS -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual
+    -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  list(APPEND FORESHOCK_WARNINGS -Wthread-safety -Wthread-safety-beta)
+endif()
+
+set(FORESHOCK_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined")
+if(FORESHOCK_SANITIZE)
+  add_compile_options(-fsanitize=${FORESHOCK_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FORESHOCK_SANITIZE})
+endif()

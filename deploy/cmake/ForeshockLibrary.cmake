@@ -1,0 +1,36 @@
+# foreshock_library(NAME SOURCES a.cc b.cc [PUBLIC lib ...] [PRIVATE lib ...])
+#   One module of the tree: target foreshock_NAME, alias foreshock::NAME; includes are written from
+#   the repository root. Sources are listed, never globbed.
+function(foreshock_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(foreshock_${name} STATIC ${ARG_SOURCES})
+  add_library(foreshock::${name} ALIAS foreshock_${name})
+  target_include_directories(foreshock_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+  target_compile_options(foreshock_${name} PRIVATE ${FORESHOCK_WARNINGS})
+  target_link_libraries(foreshock_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# foreshock_executable(NAME SOURCES main.cc [LINK lib ...])
+function(foreshock_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${FORESHOCK_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+endfunction()
+
+# foreshock_test(NAME LABEL unit|property|integration|e2e|fault|golden SOURCES a_test.cc
+#                [LINK lib ...] [TIMEOUT seconds])
+#   One GoogleTest program, one ctest entry. FORESHOCK_SOURCE_DIR is defined for test data.
+function(foreshock_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  foreshock_executable(${name} SOURCES ${ARG_SOURCES}
+                       LINK ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE FORESHOCK_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                                             FORESHOCK_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()
