@@ -1,0 +1,26 @@
+// A clock that tests set.
+#pragma once
+
+#include "daemon/base/clock.h"
+#include "daemon/base/mutex.h"
+
+namespace foreshock {
+
+class FakeClock final : public Clock {
+ public:
+  explicit FakeClock(absl::Time now = absl::FromUnixSeconds(1'800'000'000)) : now_(now) {}
+  absl::Time Now() const override {
+    MutexLock lock(&mutex_);
+    return now_;
+  }
+  void Advance(absl::Duration by) {
+    MutexLock lock(&mutex_);
+    now_ += by;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  absl::Time now_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace foreshock
