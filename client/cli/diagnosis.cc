@@ -39,11 +39,11 @@ Finding CheckConnection(const Connection& daemon, absl::Duration timeout) {
   if (daemon.channel()->WaitForConnected(deadline)) {
     return Good("connection", absl::StrCat("gRPC answers at ", daemon.server()));
   }
-  return Bad("connection",
-             absl::StrCat("nothing answers gRPC at ", daemon.server(), " within ",
-                          FormatDuration(timeout)),
-             "start foreshockd, or give its address with --server or FORESHOCK_SERVER; it prints "
-             "the address it listens on when it starts");
+  return Bad(
+      "connection",
+      absl::StrCat("nothing answers gRPC at ", daemon.server(), " within ", ShortDuration(timeout)),
+      "start foreshockd, or give its address with --server or FORESHOCK_SERVER; it prints "
+      "the address it listens on when it starts");
 }
 
 Finding CheckHealth(const Connection& daemon) {
@@ -154,7 +154,7 @@ void CheckHttp(const std::string& address, absl::Duration timeout, Diagnosis& di
       skew < kSkewMax && skew > -kSkewMax
           ? Good("clock", "this machine's clock and the daemon's agree to some seconds")
           : Warn("clock",
-                 absl::StrCat("the clocks differ by ", FormatDuration(absl::AbsDuration(skew))),
+                 absl::StrCat("the clocks differ by ", ShortDuration(absl::AbsDuration(skew))),
                  "run a time service (chrony, systemd-timesyncd) on both machines"));
 }
 

@@ -46,7 +46,7 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
-std::string FormatDuration(absl::Duration duration) {
+std::string ShortDuration(absl::Duration duration) {
   const double seconds = absl::ToDoubleSeconds(duration);
   if (seconds < 10) return absl::StrFormat("%.1f s", seconds);
   if (seconds < 120) return absl::StrFormat("%.0f s", seconds);
@@ -57,7 +57,7 @@ std::string FormatDuration(absl::Duration duration) {
   return absl::StrCat(hours / 24, " d ", hours % 24, " h");
 }
 
-std::string FormatTime(int64_t unix_ns) {
+std::string LocalTime(int64_t unix_ns) {
   if (unix_ns == 0) return "-";
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(unix_ns), absl::LocalTimeZone());
 }

@@ -18,9 +18,9 @@ std::string FormatBytes(uint64_t bytes);
 // "1 234 567".
 std::string FormatCount(uint64_t count);
 // "3 h 12 min", "42 s", "0.8 s".
-std::string FormatDuration(absl::Duration duration);
+std::string ShortDuration(absl::Duration duration);
 // Local time, "2026-03-01 14:02:31"; "-" for 0.
-std::string FormatTime(int64_t unix_ns);
+std::string LocalTime(int64_t unix_ns);
 // "layer 1, head 0"; "whole run" where the series has neither.
 std::string FormatWhere(const v1::Series& series);
 // "layer 2, head 1", "all layers", "rank 3", "layers 0, 2", "whole run".

@@ -53,7 +53,8 @@ std::optional<int64_t> RunSummary::lead_steps() const {
 }
 
 absl::StatusOr<RunSummary> Summarise(Connection& daemon, const std::string& run) {
-  RunSummary summary{.run = run};
+  RunSummary summary;
+  summary.run = run;
   {
     v1::GetRunRequest request;
     request.set_run(run);

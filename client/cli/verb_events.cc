@@ -40,7 +40,7 @@ int List(const Settings& settings, const std::string& run) {
   for (const v1::RunEvent& event : response.events()) {
     table.AddRow({absl::StrCat(event.event().step()), absl::StrCat(event.attempt()),
                   KindName(event.event().kind()), event.event().name(), event.event().detail(),
-                  FormatTime(event.time_unix_ns())});
+                  LocalTime(event.time_unix_ns())});
   }
   std::fputs(table.Render(Terminal(stdout)).c_str(), stdout);
   return kOk;

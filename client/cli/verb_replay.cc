@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
@@ -90,7 +91,7 @@ void PrintOutcome(const Outcome& outcome, const std::string& file) {
   std::printf("%s %s: %s from %s, up to step %lld, acknowledged in %s\n",
               out.Paint(Style::kGreen, "✓").c_str(), out.Paint(Style::kBold, totals.run).c_str(),
               Plural(totals.reports, "report").c_str(), Plural(totals.streams, "stream").c_str(),
-              static_cast<long long>(totals.last_step), FormatDuration(outcome.took).c_str());
+              static_cast<long long>(totals.last_step), ShortDuration(outcome.took).c_str());
   if (totals.skipped > 0) {
     std::printf(
         "  %s of %s had been committed before and were not sent again;\n"

@@ -71,7 +71,7 @@ void PrintRun(const v1::Run& run) {
                   StepOrDash(attempt.has_first_step(), attempt.first_step()),
                   StepOrDash(attempt.has_last_step(), attempt.last_step()),
                   absl::StrCat(attempt.ranks_connected()), absl::StrCat(attempt.world_size()),
-                  FormatTime(attempt.started_unix_ns()), attempt.launch_id()});
+                  LocalTime(attempt.started_unix_ns()), attempt.launch_id()});
   }
   std::fputs(table.Render(out).c_str(), stdout);
 }

@@ -10,6 +10,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
+#include "client/cli/terminal.h"
 
 namespace foreshock::cli {
 namespace {
@@ -24,9 +25,8 @@ void Print(const v1::GetStatusResponse& status, const std::string& server) {
                             : status.ready()  ? out.Paint(Style::kGreen, "ready")
                                               : out.Paint(Style::kRed, "not ready");
   row("daemon", absl::StrCat("foreshockd ", status.version(), " at ", server, ", ", state));
-  row("up",
-      absl::StrCat(FormatDuration(absl::Now() - absl::FromUnixNanos(status.started_unix_ns())),
-                   ", since ", FormatTime(status.started_unix_ns())));
+  row("up", absl::StrCat(ShortDuration(absl::Now() - absl::FromUnixNanos(status.started_unix_ns())),
+                         ", since ", LocalTime(status.started_unix_ns())));
   row("runs", absl::StrCat(FormatCount(status.runs()), ", ", FormatCount(status.series()),
                            " series, ", Plural(status.streams(), "stream"), " open, ",
                            Plural(status.open_steps(), "step"), " open"));
