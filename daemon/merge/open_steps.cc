@@ -87,7 +87,8 @@ void OpenSteps::Forget() {
   if (!last_closed_.has_value()) return;
   while (!steps_.empty()) {
     auto oldest = steps_.begin();
-    const bool out_of_reach = oldest->first <= *last_closed_ - options_.kept_steps;
+    const bool out_of_reach =
+        retired_ || oldest->first <= *last_closed_ - options_.kept_steps;
     if (!oldest->second.closed || !(out_of_reach || bytes_ > options_.bytes_max)) break;
     if (changed_.contains(oldest->first)) break;
     bytes_ -= oldest->second.merger.bytes();
@@ -125,7 +126,8 @@ std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
   return settled;
 }
 
-std::vector<SettledStep> OpenSteps::CloseAll() {
+std::vector<SettledStep> OpenSteps::Retire() {
+  retired_ = true;
   std::vector<SettledStep> settled;
   while (!open_.empty()) {
     const int64_t number = *open_.begin();

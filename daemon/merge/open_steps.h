@@ -59,8 +59,8 @@ class OpenSteps {
   // Steps that are due, in step order, then closed steps that late reports changed.
   std::vector<SettledStep> TakeSettled(absl::Time now);
 
-  // Closes everything that is open: a newer attempt has begun.
-  std::vector<SettledStep> CloseAll();
+  // Closes everything that is open and keeps nothing from now on: a newer attempt has begun.
+  std::vector<SettledStep> Retire();
 
   // When TakeSettled has something even if nothing is added.
   std::optional<absl::Time> next_deadline() const;
@@ -112,6 +112,7 @@ class OpenSteps {
   std::set<int64_t> changed_;      // keys of kept steps with late data
   std::optional<int64_t> last_closed_;
   std::optional<int64_t> settled_through_;
+  bool retired_ = false;
   size_t bytes_ = 0;
 };
 

@@ -120,12 +120,15 @@ TEST(OpenStepsTest, BoundsBytesOfKeptSteps) {
   EXPECT_EQ(steps.Classify(1), OpenSteps::Outcome::kTooLate);
 }
 
-TEST(OpenStepsTest, CloseAllEndsAnAttempt) {
+TEST(OpenStepsTest, RetireEndsAnAttemptAndKeepsNothing) {
   OpenSteps steps({}, 2);
   steps.Add(Report(0, 1), kStart);
   steps.Add(Report(0, 2), kStart);
-  EXPECT_THAT(Numbers(steps.CloseAll()), ElementsAre(1, 2));
+  EXPECT_THAT(Numbers(steps.Retire()), ElementsAre(1, 2));
   EXPECT_EQ(steps.open_steps(), 0u);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.settled_through(), 2);
+  EXPECT_EQ(steps.bytes(), 0u);
 }
 
 TEST(OpenStepsTest, GoesOnAfterARestartAsIfThereHadBeenNone) {
