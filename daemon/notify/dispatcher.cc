@@ -15,13 +15,15 @@ absl::StatusOr<Severity> ParseSeverity(absl::string_view text) {
       absl::StrCat("severity '", text, "': allowed are info, warning, critical"));
 }
 
-bool Dispatcher::Tell(const v1::Alert& alert, NotificationKind kind) {
+bool Dispatcher::Tell(const v1::Alert& alert, NotificationKind kind,
+                      const std::vector<std::string>* only) {
   // A rule's file was checked for its severity; whatever else comes is better told than lost.
   const Severity severity = ParseSeverity(alert.severity()).value_or(Severity::kCritical);
   const std::pair<std::string, NotificationKind> key{alert.id(), kind};
   bool told_all = true;
   for (const NotifierRoute& route : routes_) {
     const std::string name(route.notifier->name());
+    if (only != nullptr && std::find(only->begin(), only->end(), name) == only->end()) continue;
     std::vector<std::string>& took = partly_told_[key];
     if (severity < route.severity_min) {
       ++counts_[{name, "filtered"}];
@@ -49,11 +51,20 @@ std::vector<model::AlertRow> Dispatcher::Dispatch(absl::Span<const model::AlertR
     const v1::Alert& alert = row.alert();
     model::AlertRow after = row;
     if (alert.state() == v1::ALERT_STATE_FIRING && !row.notified_firing()) {
-      if (Tell(alert, NotificationKind::kFiring)) after.set_notified_firing(true);
+      if (Tell(alert, NotificationKind::kFiring, nullptr)) after.set_notified_firing(true);
     } else if (alert.state() == v1::ALERT_STATE_RESOLVED && row.notified_firing() &&
                !row.notified_resolved()) {
-      if (Tell(alert, NotificationKind::kResolved)) after.set_notified_resolved(true);
-    } else if (alert.state() != v1::ALERT_STATE_PENDING) {
+      if (Tell(alert, NotificationKind::kResolved, nullptr)) after.set_notified_resolved(true);
+    } else if (const auto partly = partly_told_.find({alert.id(), NotificationKind::kFiring});
+               alert.state() == v1::ALERT_STATE_RESOLVED && partly != partly_told_.end()) {
+      // It ended before everyone could be told: its end goes to those who were.
+      const std::vector<std::string> told = partly->second;
+      if (Tell(alert, NotificationKind::kResolved, &told)) {
+        partly_told_.erase(partly);
+        after.set_notified_firing(true);
+        after.set_notified_resolved(true);
+      }
+    } else if (alert.state() != v1::ALERT_STATE_PENDING && row.notified_firing()) {
       for (const NotifierRoute& route : routes_) {
         ++counts_[{std::string(route.notifier->name()), "repeated"}];
       }

@@ -46,7 +46,8 @@ class Dispatcher {
   const std::map<std::pair<std::string, std::string>, uint64_t>& counts() const { return counts_; }
 
  private:
-  bool Tell(const v1::Alert& alert, NotificationKind kind);
+  // `only`: names of the routes that are asked; null: all.
+  bool Tell(const v1::Alert& alert, NotificationKind kind, const std::vector<std::string>* only);
 
   const std::vector<NotifierRoute> routes_;
   std::map<std::pair<std::string, std::string>, uint64_t> counts_;

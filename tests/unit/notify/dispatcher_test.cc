@@ -111,6 +111,20 @@ TEST(DispatcherTest, AFailureIsTriedAgainOnlyWhereItFailed) {
   EXPECT_EQ(dispatcher.counts().at({"bad", "failed"}), 2u);
 }
 
+TEST(DispatcherTest, TheEndGoesToThoseWhoWereToldTheBeginning) {
+  Recorder good("good"), bad("bad");
+  Dispatcher dispatcher({{.notifier = &good}, {.notifier = &bad}});
+  bad.failure = absl::UnavailableError("connection refused");
+  EXPECT_THAT(dispatcher.Dispatch({Row("a", v1::ALERT_STATE_FIRING)}), IsEmpty());
+  bad.failure = absl::OkStatus();
+  const std::vector<model::AlertRow> rows =
+      dispatcher.Dispatch({Row("a", v1::ALERT_STATE_RESOLVED)});
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].notified_resolved());
+  EXPECT_THAT(good.sent, ElementsAre("firing a", "resolved a"));
+  EXPECT_THAT(bad.sent, IsEmpty());
+}
+
 TEST(DispatcherTest, WithoutRoutesEverythingCountsAsTold) {
   Dispatcher dispatcher({});
   EXPECT_THAT(dispatcher.Dispatch({Row("a", v1::ALERT_STATE_FIRING)}), SizeIs(1));
