@@ -72,8 +72,9 @@ note "$capture, eight ranks; a row every 100 steps as the daemon computes it, al
 note "QK entropy: how many directions the update of the attention operator uses (1: all, mean over"
 note "the heads of a layer; L1: layer 1 is the lowest). It falls when low precision biases attention."
 printf '\n'
-"$bin/foreshock" replay "$capture" --watch --speed "$speed"
-run=$("$bin/foreshock" runs list -o json | sed -n 's/^ *"name": "\(.*\)",\{0,1\}$/\1/p' | head -n 1)
+run=$(basename -- "$capture")
+run=${run%.*}
+"$bin/foreshock" replay "$capture" --run "$run" --watch --speed "$speed"
 
 title "3. Was the warning early?"
 code=0
