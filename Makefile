@@ -30,7 +30,7 @@ build: ## build everything without running it
 bench: ## run the benchmarks and print target against reached
 	@deploy/install-deps.sh build test bench
 	@deploy/build.sh bench
-	@cmake --build build/bench --target run_benchmarks
+	@tests/bench/run.sh build/bench
 
 soak: ## the crash test with KILLS random kill -9 points
 	@deploy/install-deps.sh build test

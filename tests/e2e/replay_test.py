@@ -66,8 +66,8 @@ class ReplayedRun(unittest.TestCase):
         self.assertIn("demo", self.run_cli("runs", check=0).stdout)
 
     def test_loss_has_a_point_a_step_with_its_attempt(self):
-        points = self.ask("query", "demo", "train.loss")["series"][0]["points"]
-        self.assertEqual([int(point.get("step", 0)) for point in points], list(range(1500)))
+        points = self.ask("query", "demo", "train.loss")["results"][0]["points"]
+        self.assertEqual([int(point["step"]) for point in points], list(range(1500)))
         self.assertEqual({point["attempt"] for point in points}, {1})
 
     def test_query_table_shows_step_value_and_attempt(self):
@@ -81,8 +81,8 @@ class ReplayedRun(unittest.TestCase):
         asked = self.ask("query", "demo", INDICATOR, "--layer", 1, "--steps", "100:700")
         answered = self.api("/api/v1/points", run="demo", indicator=INDICATOR, layer=1,
                             first_step=100, last_step=700)
-        self.assertGreater(len(asked["series"]), 1)
-        self.assertEqual(asked["series"], answered["series"])
+        self.assertGreater(len(asked["results"]), 1)
+        self.assertEqual(asked, answered)
 
     def test_unknown_run_is_a_finding_that_names_the_run(self):
         done = self.run_cli("query", "nonesuch", "train.loss", check=1)
