@@ -69,7 +69,7 @@ model::ShardReport RankStream::Summarised(const v1::Report& report, const Stream
   if (report.tokens() > 0) {
     shards->set_tokens(report.tokens());
     model::Source* source = shards->add_token_sources();
-    source->set_id(TokenShardId(sender_.coordinates));
+    source->set_id(DerivedTokenShard(sender_.coordinates));
     source->set_fingerprint(report.tokens());
   }
   const SummariseContext context{.sender = sender_, .names = names, .step = report.step()};
