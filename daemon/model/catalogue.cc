@@ -268,7 +268,7 @@ constexpr IndicatorInfo kIndicators[] = {
      "Joint gradient norm of all W_Q and W_K over the whole gradient norm: rises when a fault is in attention only"},
     {"train.spike_rate", "per_1000_steps", Unit::kNone, false, "[0, 1000]", 1, Storage::kF32,
      "Loss spikes per 1 000 steps over the last 1 000 steps"},
-    {"train.tokens_total", "count", Unit::kNone, false, "[0, inf)", 1, Storage::kI64,
+    {"train.tokens_total", "per_step", Unit::kNone, false, "[0, inf)", 1, Storage::kI64,
      "Tokens of the step over all data shards"},
     {"train.update_per_lr", "1", Unit::kNone, false, "[0, inf)", 1, Storage::kF32,
      "update_rms / lr"},
@@ -314,7 +314,8 @@ std::string MetricName(absl::string_view id) {
   std::string name = absl::StrCat("foreshock_", id);
   std::replace(name.begin(), name.end(), '.', '_');
   const IndicatorInfo* info = FindIndicator(absl::StripPrefix(id, kEvalPrefix));
-  if (info == nullptr || info->quantity == "1") return name;
+  // "_count" is kept for histograms and summaries in Prometheus.
+  if (info == nullptr || info->quantity == "1" || info->quantity == "count") return name;
   const std::string suffix = absl::StrCat("_", info->quantity);
   return absl::EndsWith(name, suffix) ? name : name + suffix;
 }
