@@ -228,6 +228,7 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
 void Pipeline::WriterLoop() {
   while (true) {
     std::vector<Work> work = queue_.PopAllFor(kTick, kWorkPerCommitMax);
+    batch_started_ = absl::Now();
     for (Work& item : work) {
       std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
     }
@@ -321,7 +322,6 @@ void Pipeline::Commit() {
   if (!batch_.empty()) {
     const absl::Time now = deps_.clock->Now();
     if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
-    const absl::Time started = absl::Now();
     const absl::Status status = deps_.store->Write(batch_);
     if (!status.ok()) {
       ++stats_.commit_failures;
@@ -337,7 +337,8 @@ void Pipeline::Commit() {
     if (!stats_.store_writable.exchange(true)) {
       LogInfo("pipeline", "the store can be written again");
     }
-    stats_.ObserveCommit(absl::Now() - started);
+    ++stats_.commits;
+    stats_.commit_latency.Observe(absl::Now() - batch_started_);
   }
   AfterCommit();
 }
@@ -348,6 +349,7 @@ void Pipeline::AfterCommit() {
   for (const auto& [id, ack] : std::exchange(acks_, {})) {
     if (const auto stream = streams_.find(id); stream != streams_.end()) {
       stream->second->SendAck(ack);
+      ++stats_.acks_sent;
     }
   }
   for (const ClosedStep& step : committed.steps) deps_.listener->OnStep(step);

@@ -82,6 +82,7 @@ class Pipeline final : public ReportSink {
   // Connections of the runs in memory, by run name; waits for nothing.
   std::map<std::string, std::vector<RunState::Connections>> connections() const;
   const PipelineStats& stats() const { return stats_; }
+  size_t queue_items() const { return queue_.size(); }
 
  private:
   friend class RankStream;
@@ -145,6 +146,7 @@ class Pipeline final : public ReportSink {
   std::vector<std::function<void(const absl::Status&)>> done_;
   std::set<std::string> touched_;  // runs that got work since the last Settle
   std::set<std::string> changed_;  // runs whose connections or attempts changed
+  absl::Time batch_started_;
   absl::Time settle_all_at_ = absl::InfinitePast();
   absl::Time retry_at_ = absl::InfinitePast();
 

@@ -81,7 +81,10 @@ model::ShardReport RankStream::Summarised(const v1::Report& report, const Stream
     }
     if (summary.payload_case() == v1::Summary::PAYLOAD_NOT_SET) continue;  // ingest cleared it
     MutexLock lock(&snapshots_->mutex);
+    const size_t bytes_before = snapshots_->snapshots.bytes();
     const absl::Status status = Summarise(summary, context, &snapshots_->snapshots, shards);
+    // Wraps around where a snapshot went, as the sum does.
+    snapshots_->stats->snapshot_bytes += snapshots_->snapshots.bytes() - bytes_before;
     if (!status.ok()) rejections->push_back(Reject(report.seq(), i, status));
   }
   return out;

@@ -131,7 +131,8 @@ absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, Stream
   attempt.connected[hello.rank()] = {hello.client_instance(), stream};
 
   std::shared_ptr<SharedSnapshots>& snapshots = attempt.snapshots[key];
-  if (snapshots == nullptr) snapshots = std::make_shared<SharedSnapshots>(options_.snapshots);
+  if (snapshots == nullptr)
+    snapshots = std::make_shared<SharedSnapshots>(options_.snapshots, stats_);
   admitted.snapshots = snapshots;
   admitted.last_committed_seq = rank.committed_seq();
   return admitted;
@@ -277,6 +278,7 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
 }
 
 void RunState::JudgeStep(const ClosedStep& closed, StoreBatch* batch) {
+  stats_->rules_evaluated += rules_->infos().size();
   for (model::AlertRow& row : evaluator_->Evaluate(closed)) {
     batch->alerts.push_back({run_, std::move(row)});
   }

@@ -31,9 +31,13 @@ using StreamId = uint64_t;  // 0: none
 // The weight snapshots of one process, shared by its stream and the one that replaces it after a
 // reconnect. Used on the callers' threads.
 struct SharedSnapshots {
-  explicit SharedSnapshots(Snapshots::Options options) : snapshots(options) {}
+  SharedSnapshots(Snapshots::Options options, PipelineStats* stats)
+      : snapshots(options), stats(stats) {}
+  ~SharedSnapshots() { stats->snapshot_bytes -= snapshots.bytes(); }
+
   Mutex mutex;
   Snapshots snapshots ABSL_GUARDED_BY(mutex);
+  PipelineStats* const stats;
 };
 
 class RunState {
