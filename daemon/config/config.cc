@@ -33,10 +33,13 @@ void ReadStore(const YamlNode& node, Config* config) {
 
 void ReadGrpc(const YamlNode& node, Config* config) {
   config->grpc_listen = node.Get("listen").String(config->grpc_listen);
-  config->message_bytes_max =
-      node.Get("message_max").Bytes({64 << 10, 1 * kGiB}, config->message_bytes_max);
-  config->streams_max =
-      static_cast<uint32_t>(node.Get("streams_max").Int({1, 1 << 20}, config->streams_max));
+  IngestLimits& limits = config->ingest.limits;
+  limits.message_bytes_max =
+      node.Get("message_max").Bytes({64 << 10, 1 * kGiB}, limits.message_bytes_max);
+  limits.streams_max =
+      static_cast<uint32_t>(node.Get("streams_max").Int({1, 1 << 20}, limits.streams_max));
+  limits.streams_per_run_max = static_cast<uint32_t>(
+      node.Get("streams_per_run_max").Int({1, 1 << 20}, limits.streams_per_run_max));
 }
 
 void ReadHttp(const YamlNode& node, Config* config) {
@@ -67,14 +70,18 @@ void ReadLimits(const YamlNode& node, Config* config) {
 }
 
 void ReadMetrics(const YamlNode& node, Config* config) {
-  config->metrics_top_k =
-      static_cast<uint32_t>(node.Get("top_k").Int({0, 64}, config->metrics_top_k));
-  config->metrics_series_max =
-      static_cast<uint32_t>(node.Get("series_max").Int({100, 100000}, config->metrics_series_max));
-  config->metrics_ended_runs_for =
-      node.Get("ended_runs_for")
-          .Duration(Between(absl::ZeroDuration(), absl::Hours(24 * 365)),
-                    config->metrics_ended_runs_for);
+  config->snapshot.top_k =
+      static_cast<uint32_t>(node.Get("top_k").Int({0, 64}, config->snapshot.top_k));
+  config->exporter.series_max =
+      static_cast<size_t>(node.Get("series_max")
+                              .Int({100, static_cast<int64_t>(Exporter::kSeriesLimit)},
+                                   static_cast<int64_t>(config->exporter.series_max)));
+  config->snapshot.finished_stay = node.Get("ended_runs_for")
+                                       .Duration(Between(absl::ZeroDuration(), absl::Hours(8760)),
+                                                 config->snapshot.finished_stay);
+  config->snapshot.silent_stay =
+      node.Get("silent_runs_for")
+          .Duration(Between(absl::ZeroDuration(), absl::Hours(8760)), config->snapshot.silent_stay);
 }
 
 // "5s"; absl would write "1h0m0s" for an hour, which LoadConfig reads as well.
@@ -116,7 +123,7 @@ std::string FormatConfig(const Config& config) {
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
   return absl::StrCat("data_directory: ", config.store.directory,                           //
                       "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                    //
-                      "\n  message_max: ", config.message_bytes_max,                        //
+                      "\n  message_max: ", config.ingest.limits.message_bytes_max,          //
                       "\n  streams_max: ", config.streams_max,                              //
                       "\nhttp:\n  listen: \"", config.http.listen, "\"",                    //
                       "\n  threads: ", config.http.threads,                                 //
@@ -133,11 +140,12 @@ std::string FormatConfig(const Config& config) {
                       "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                  //
                       "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,             //
                       "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,  //
-                      "\nmetrics:\n  top_k: ", config.metrics_top_k,                        //
-                      "\n  series_max: ", config.metrics_series_max,                        //
-                      "\n  ended_runs_for: ", Text(config.metrics_ended_runs_for),          //
-                      "\nrules:", rules.empty() ? " []" : rules,                            //
-                      "\nlog_level: ", config.log_level,                                    //
+                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                       //
+                      "\n  series_max: ", config.exporter.series_max,                       //
+                      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
+                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
+                      "\nrules:", rules.empty() ? " []" : rules,                   //
+                      "\nlog_level: ", config.log_level,                           //
                       "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }
 

@@ -13,7 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/exporter/exporter.h"
+#include "daemon/exporter/snapshot_builder.h"
 #include "daemon/http/server.h"
+#include "daemon/ingest/service.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/store/store.h"
 

@@ -21,7 +21,7 @@ TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
   ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("empty.yaml", ""));
   EXPECT_EQ(config.grpc_listen, "127.0.0.1:7317");
   EXPECT_EQ(config.http.listen, "127.0.0.1:7318");
-  EXPECT_EQ(config.message_bytes_max, 64u << 20);
+  EXPECT_EQ(config.ingest.limits.message_bytes_max, 64u << 20);
   EXPECT_FALSE(config.reload_over_http);
   EXPECT_EQ(config.pipeline.sync_interval, absl::Seconds(1));
 }
@@ -41,13 +41,13 @@ shutdown_deadline: 3s
 )"));
   EXPECT_EQ(config.store.directory, "/var/lib/foreshock");
   EXPECT_EQ(config.grpc_listen, "0.0.0.0:1");
-  EXPECT_EQ(config.streams_max, 10u);
+  EXPECT_EQ(config.ingest.limits.streams_max, 10u);
   EXPECT_TRUE(config.reload_over_http);
   EXPECT_EQ(config.store.write_buffer_bytes, 4u << 20);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));
   EXPECT_EQ(config.pipeline.run.open_steps.kept_steps, 3);
   EXPECT_EQ(config.pipeline.run.snapshots.bytes_max, 3u << 20);
-  EXPECT_EQ(config.metrics_ended_runs_for, absl::Minutes(10));
+  EXPECT_EQ(config.snapshot.finished_stay, absl::Minutes(10));
   EXPECT_THAT(config.rules, ElementsAre("a.yaml", "b.yaml"));
   EXPECT_EQ(config.shutdown_deadline, absl::Seconds(3));
 }
