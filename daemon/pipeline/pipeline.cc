@@ -65,7 +65,7 @@ absl::Status Pipeline::Start() {
     if (ended) continue;  // read back when somebody asks for it
     FORESHOCK_RETURN_IF_ERROR(LoadRun(run.name()));
   }
-  PublishConnections();
+  PublishRuns();
   writer_ = std::thread([this] { WriterLoop(); });
   syncer_ = std::thread([this] { SyncLoop(); });
   return absl::OkStatus();
@@ -77,8 +77,9 @@ absl::Status Pipeline::LoadRun(const std::string& run) {
       state->Load(*deps_.store, deps_.clock->Now());
   FORESHOCK_RETURN_IF_ERROR(
       Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
+  deps_.listener->OnRun(run, state->status());
   runs_[run] = std::move(state);
-  deps_.listener->OnRun(run);
+  changed_.insert(run);
   for (const model::AlertRow& alert : *alerts) deps_.listener->OnAlert(alert, /*restored=*/true);
   return absl::OkStatus();
 }
@@ -184,13 +185,14 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     Commit();  // so that nothing of the run is written after it is gone
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
     runs_.erase(run);
+    changed_.insert(run);
     deps_.listener->OnRunDeleted(run);
     return absl::OkStatus();
   }));
   return series;
 }
 
-std::map<std::string, std::vector<RunState::Connections>> Pipeline::connections() const {
+std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
   MutexLock lock(&published_mutex_);
   return published_;
 }
@@ -234,6 +236,7 @@ void Pipeline::WriterLoop() {
     }
     Settle(deps_.clock->Now());
     Commit();
+    deps_.listener->OnRound();
     if (work.empty() && queue_.closed()) return;
   }
 }
@@ -305,7 +308,7 @@ void Pipeline::Settle(absl::Time now) {
     for (auto& [name, run] : runs_) {
       steps += run->open_steps();
       bytes += run->open_bytes();
-      for (const auto& attempt : run->connections()) silent += attempt.silent_ranks.size();
+      for (const AttemptStatus& attempt : run->status()) silent += attempt.silent_ranks.size();
     }
     stats_.open_steps = steps;
     stats_.open_bytes = bytes;
@@ -352,22 +355,27 @@ void Pipeline::AfterCommit() {
       ++stats_.acks_sent;
     }
   }
+  PublishRuns();
   for (const ClosedStep& step : committed.steps) deps_.listener->OnStep(step);
   for (const auto& alert : committed.alerts) {
     deps_.listener->OnAlert(alert.row, /*restored=*/false);
   }
-  if (!changed_.empty()) {
-    PublishConnections();
-    for (const std::string& run : std::exchange(changed_, {})) deps_.listener->OnRun(run);
-  }
   for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
 }
 
-void Pipeline::PublishConnections() {
-  std::map<std::string, std::vector<RunState::Connections>> fresh;
-  for (const auto& [name, run] : runs_) fresh[name] = run->connections();
-  MutexLock lock(&published_mutex_);
-  published_ = std::move(fresh);
+void Pipeline::PublishRuns() {
+  for (const std::string& name : std::exchange(changed_, {})) {
+    const auto run = runs_.find(name);
+    std::vector<AttemptStatus> attempts;
+    if (run != runs_.end()) attempts = run->second->status();
+    if (!attempts.empty()) deps_.listener->OnRun(name, attempts);
+    MutexLock lock(&published_mutex_);
+    if (attempts.empty()) {
+      published_.erase(name);
+    } else {
+      published_[name] = std::move(attempts);
+    }
+  }
 }
 
 absl::StatusOr<RunState*> Pipeline::FindRun(const std::string& run, bool create) {
@@ -395,6 +403,7 @@ absl::Status Pipeline::MakeRoomForRun() {
                                                      " live runs is reached (limits.runs_max)"));
   }
   touched_.erase(idle->first);
+  changed_.insert(idle->first);
   runs_.erase(idle);
   return absl::OkStatus();
 }

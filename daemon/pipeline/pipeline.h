@@ -79,8 +79,8 @@ class Pipeline final : public ReportSink {
   // FailedPrecondition while a rank is connected.
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run);
 
-  // Connections of the runs in memory, by run name; waits for nothing.
-  std::map<std::string, std::vector<RunState::Connections>> connections() const;
+  // How the runs in memory stand, by name; waits for nothing.
+  std::map<std::string, std::vector<AttemptStatus>> runs() const;
   const PipelineStats& stats() const { return stats_; }
   size_t queue_items() const { return queue_.size(); }
 
@@ -123,7 +123,7 @@ class Pipeline final : public ReportSink {
   void Settle(absl::Time now);
   void Commit();
   void AfterCommit();
-  void PublishConnections();
+  void PublishRuns();
   absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);
   absl::Status LoadRun(const std::string& run);
   absl::Status MakeRoomForRun();
@@ -151,8 +151,7 @@ class Pipeline final : public ReportSink {
   absl::Time retry_at_ = absl::InfinitePast();
 
   mutable Mutex published_mutex_;
-  std::map<std::string, std::vector<RunState::Connections>> published_
-      ABSL_GUARDED_BY(published_mutex_);
+  std::map<std::string, std::vector<AttemptStatus>> published_ ABSL_GUARDED_BY(published_mutex_);
 
   Mutex sync_mutex_;
   CondVar sync_wakeup_;

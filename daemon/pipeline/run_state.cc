@@ -293,11 +293,16 @@ std::optional<absl::Time> RunState::next_deadline() const {
   return earliest;
 }
 
-std::vector<RunState::Connections> RunState::connections() const {
-  std::vector<Connections> result;
+std::vector<AttemptStatus> RunState::status() const {
+  std::vector<AttemptStatus> result;
   for (const auto& [number, attempt] : attempts_) {
-    result.push_back({number, static_cast<uint32_t>(attempt.connected.size()),
-                      attempt.open_steps->silent_ranks()});
+    AttemptStatus status{.attempt = number, .world_size = attempt.row.world_size()};
+    status.ranks_connected = static_cast<uint32_t>(attempt.connected.size());
+    status.silent_ranks = attempt.open_steps->silent_ranks();
+    status.state = Ended(attempt.row.state())   ? attempt.row.state()
+                   : status.ranks_connected > 0 ? v1::RUN_STATE_LIVE
+                                                : v1::RUN_STATE_SILENT;
+    result.push_back(std::move(status));
   }
   return result;
 }

@@ -19,6 +19,7 @@
 #include "daemon/indicators/snapshots.h"
 #include "daemon/merge/open_steps.h"
 #include "daemon/model/rows.pb.h"
+#include "daemon/pipeline/listener.h"
 #include "daemon/pipeline/stats.h"
 #include "daemon/rules/evaluator.h"
 #include "daemon/store/store.h"
@@ -78,12 +79,7 @@ class RunState {
   void Settle(absl::Time now, StoreBatch* batch);
   std::optional<absl::Time> next_deadline() const;
 
-  struct Connections {
-    uint32_t attempt = 0;
-    uint32_t ranks_connected = 0;
-    std::vector<uint32_t> silent_ranks;
-  };
-  std::vector<Connections> connections() const;  // by attempt
+  std::vector<AttemptStatus> status() const;  // oldest attempt first
   const std::string& run() const { return run_; }
   bool connected() const;
   size_t open_steps() const;

@@ -98,7 +98,8 @@ class RecordingListener final : public PipelineListener {
     MutexLock lock(&mutex_);
     (restored ? restored_ : alerts_).push_back(row.alert());
   }
-  void OnRun(const std::string&) override {}
+  void OnRun(const std::string&, const std::vector<AttemptStatus>&) override {}
+  void OnRound() override {}
   void OnRunDeleted(const std::string& run) override {
     MutexLock lock(&mutex_);
     deleted_.push_back(run);
