@@ -48,6 +48,32 @@ std::string Describe(const Value& value) {
   return "nothing";
 }
 
+void AppendCanonical(const Value& value, std::string* out) {
+  switch (value.kind) {
+    case Kind::kNull:
+      absl::StrAppend(out, "~");
+      return;
+    case Kind::kPlain:
+      absl::StrAppend(out, value.text);
+      return;
+    case Kind::kQuoted:
+      absl::StrAppend(out, "\"", absl::CEscape(value.text), "\"");
+      return;
+    case Kind::kList:
+    case Kind::kMap:
+      absl::StrAppend(out, value.kind == Kind::kList ? "[" : "{");
+      for (size_t i = 0; i < value.items.size(); ++i) {
+        if (value.kind == Kind::kMap) {
+          absl::StrAppend(out, "\"", absl::CEscape(value.keys[i]), "\":");
+        }
+        AppendCanonical(value.items[i], out);
+        absl::StrAppend(out, ",");
+      }
+      absl::StrAppend(out, value.kind == Kind::kList ? "]" : "}");
+      return;
+  }
+}
+
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -317,6 +343,12 @@ std::vector<std::string> YamlNode::Strings() const {
     if (text != nullptr) strings.push_back(*text);
   }
   return strings;
+}
+
+std::string YamlNode::Canonical() const {
+  std::string text;
+  if (present()) AppendCanonical(*value_, &text);
+  return text;
 }
 
 namespace {

@@ -78,6 +78,10 @@ class YamlNode {
   uint64_t Bytes(YamlRange<uint64_t> range, uint64_t fallback = 0) const;
   std::vector<std::string> Strings() const;  // a list of strings
 
+  // The value on one line, equal for equal values whatever their layout: to tell what a reload
+  // changed. "" when absent.
+  std::string Canonical() const;
+
   // Records an error at this place.
   void Error(absl::string_view message) const;
 
