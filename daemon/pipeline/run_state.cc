@@ -269,11 +269,35 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
       batch->attempts.push_back({run_, attempt->row});
       ++stats_->steps_closed;
       if (step.row.partial) ++stats_->steps_partial;
+      AddCoactivation(step.merged->train(), attempt, batch);
       // Only the newest attempt is judged: an older one that still speaks is a leftover.
       if (IsNewest(*attempt)) JudgeStep(closed, batch);
     }
     stats_->points_written += closed.samples.size();
     batch->steps.push_back(std::move(closed));
+  }
+}
+
+void RunState::AddCoactivation(const model::StepShards& merged, Attempt* attempt,
+                               StoreBatch* batch) {
+  for (const model::CoactivationShard& shard : merged.coactivation()) {
+    model::CoactivationRow& row = attempt->coactivation[shard.layer()];
+    if (row.pair_counts_size() != shard.pair_counts_size()) row.Clear();  // the first, or E changed
+    const bool first = row.tokens() == 0;
+    row.set_layer(shard.layer());
+    row.set_experts(shard.experts());
+    row.set_tokens(row.tokens() + shard.tokens());
+    row.mutable_pair_counts()->Resize(shard.pair_counts_size(), 0);
+    for (int i = 0; i < shard.pair_counts_size(); ++i) {
+      row.set_pair_counts(i, row.pair_counts(i) + shard.pair_counts(i));
+    }
+    // Gate mass is known of the sum only if every part of it was.
+    if (first) row.mutable_gate_mass()->Resize(shard.gate_mass_size(), 0);
+    if (row.gate_mass_size() != shard.gate_mass_size()) row.clear_gate_mass();
+    for (int e = 0; e < row.gate_mass_size(); ++e) {
+      row.set_gate_mass(e, row.gate_mass(e) + shard.gate_mass(e));
+    }
+    batch->coactivation.push_back({run_, attempt->row.number(), row});
   }
 }
 

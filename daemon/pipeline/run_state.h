@@ -95,7 +95,8 @@ class RunState {
     std::map<std::pair<uint32_t, std::string>, model::RankRow> ranks;  // (rank, client_instance)
     absl::flat_hash_map<uint32_t, std::pair<std::string, StreamId>> connected;  // by rank
     std::map<std::pair<uint32_t, std::string>, std::shared_ptr<SharedSnapshots>> snapshots;
-    std::optional<int64_t> settled_written;  // open statistics deleted up to here
+    std::map<uint32_t, model::CoactivationRow> coactivation;  // by layer, sum over closed steps
+    std::optional<int64_t> settled_written;                   // open statistics deleted up to here
   };
 
   Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, StoreBatch* batch);
@@ -104,6 +105,7 @@ class RunState {
   absl::Status PrimeRules(const Store& store);
   void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, StoreBatch* batch);
   void JudgeStep(const ClosedStep& closed, StoreBatch* batch);
+  void AddCoactivation(const model::StepShards& merged, Attempt* attempt, StoreBatch* batch);
   void UpdateOutcome(Attempt* attempt, StoreBatch* batch);
   bool IsNewest(const Attempt& attempt) const;
 
