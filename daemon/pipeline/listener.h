@@ -16,7 +16,7 @@ struct AttemptStatus {
   v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
   uint32_t world_size = 0;
   uint32_t ranks_connected = 0;
-  std::vector<uint32_t> silent_ranks;  // no step waits for them any more
+  std::vector<uint32_t> silent_ranks{};  // no step waits for them any more
 };
 
 // Called on the writer's thread, after the commit, in the order of the commit. Must be quick.

@@ -116,7 +116,7 @@ absl::Status RunState::PrimeRules(const Store& store) {
     // the past of anything.
     if (step.row.attempt < begun) return true;
     if (step.row.attempt != begun) begin(step.row.attempt);
-    attempts_.at(step.row.attempt).history.Observe(step);
+    ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     evaluator_->Prime(step);
     return true;
   }));

@@ -50,7 +50,7 @@ class RunState {
   struct Admitted {
     uint32_t attempt = 0;
     uint64_t last_committed_seq = 0;
-    std::shared_ptr<SharedSnapshots> snapshots;
+    std::shared_ptr<SharedSnapshots> snapshots{};
     StreamId replaced = 0;  // an older stream of the same process, to be ended
   };
   enum class Taken { kNew, kDuplicate, kTooLate };
