@@ -129,7 +129,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
     FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
-                               run->Open(hello, stream->id(), deps_.clock->Now(), &batch_));
+                               run->Open(hello, stream->id(), deps_.clock->Now(), &changes_));
     v1::HelloAck ack;
     ack.set_attempt(admitted.attempt);
     ack.set_last_committed_seq(admitted.last_committed_seq);
@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
 absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return CallAndCommit([this, rules = std::move(rules)] {
     rules_ = rules;
-    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &batch_);
+    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &changes_);
     return absl::OkStatus();
   });
 }
@@ -160,7 +160,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
   uint32_t attempt = 0;
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
-    attempt = state->Declare(event, deps_.clock->Now(), &batch_);
+    attempt = state->Declare(event, deps_.clock->Now(), &changes_.batch);
     return absl::OkStatus();
   }));
   return attempt;
@@ -169,7 +169,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
 absl::Status Pipeline::PinRun(const std::string& run, bool pinned) {
   return CallAndCommit([&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
-    state->SetPinned(pinned, &batch_);
+    state->SetPinned(pinned, &changes_.batch);
     return absl::OkStatus();
   });
 }
@@ -249,7 +249,7 @@ void Pipeline::Handle(ReportWork work) {
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
-  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &batch_)) {
+  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &changes_.batch)) {
     case RunState::Taken::kNew:
       break;
     case RunState::Taken::kDuplicate:
@@ -273,7 +273,7 @@ void Pipeline::Handle(GoodbyeWork work) {
   const auto run = runs_.find(stream.run());
   if (run == runs_.end()) return;
   run->second->Goodbye(stream.attempt(), stream.rank(), stream.client_instance(), work.outcome,
-                       &batch_);
+                       &changes_.batch);
   acks_[stream.id()];  // an Ack with nothing new tells that the Goodbye is committed
   touched_.insert(stream.run());
   changed_.insert(stream.run());
@@ -301,7 +301,7 @@ void Pipeline::Handle(CallWork work) {
 void Pipeline::Settle(absl::Time now) {
   if (now >= settle_all_at_) {
     settle_all_at_ = now + kTick;
-    for (auto& [name, run] : runs_) run->Settle(now, &batch_);
+    for (auto& [name, run] : runs_) run->Settle(now, &changes_);
     uint64_t steps = 0;
     uint64_t bytes = 0;
     uint64_t silent = 0;
@@ -316,16 +316,16 @@ void Pipeline::Settle(absl::Time now) {
       for (auto& [name, run] : runs_) changed_.insert(name);
     }
   } else {
-    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &batch_);
+    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &changes_);
   }
   touched_.clear();
 }
 
 void Pipeline::Commit() {
-  if (!batch_.empty()) {
+  if (!changes_.batch.empty()) {
     const absl::Time now = deps_.clock->Now();
     if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
-    const absl::Status status = deps_.store->Write(batch_);
+    const absl::Status status = deps_.store->Write(changes_.batch);
     if (!status.ok()) {
       ++stats_.commit_failures;
       stats_.store_writable = false;
@@ -348,7 +348,7 @@ void Pipeline::Commit() {
 
 void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
-  const StoreBatch committed = std::exchange(batch_, {});
+  const RunState::Changes committed = std::exchange(changes_, {});
   for (const auto& [id, ack] : std::exchange(acks_, {})) {
     if (const auto stream = streams_.find(id); stream != streams_.end()) {
       stream->second->SendAck(ack);
@@ -356,9 +356,9 @@ void Pipeline::AfterCommit() {
     }
   }
   PublishRuns();
-  for (const ClosedStep& step : committed.steps) deps_.listener->OnStep(step);
-  for (const auto& alert : committed.alerts) {
-    deps_.listener->OnAlert(alert.row, /*restored=*/false);
+  for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
+  for (const model::AlertRow& alert : committed.alerts) {
+    deps_.listener->OnAlert(alert, /*restored=*/false);
   }
   for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
 }

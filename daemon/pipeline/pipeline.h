@@ -141,7 +141,7 @@ class Pipeline final : public ReportSink {
   std::shared_ptr<const RuleSet> rules_;
   std::map<std::string, std::unique_ptr<RunState>> runs_;
   absl::flat_hash_map<StreamId, std::shared_ptr<RankStream>> streams_;
-  StoreBatch batch_;                  // grows until it is committed
+  RunState::Changes changes_;
   std::map<StreamId, v1::Ack> acks_;  // for after the commit
   std::vector<std::function<void(const absl::Status&)>> done_;
   std::set<std::string> touched_;  // runs that got work since the last Settle

@@ -55,6 +55,7 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
     FORESHOCK_RETURN_IF_ERROR(
         Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
+    if (row.notified_firing()) told_firing_.insert(row.alert().id());
     unresolved.push_back(row);
   }
   return unresolved;

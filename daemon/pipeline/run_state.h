@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ class RunState {
     StreamId replaced = 0;  // an older stream of the same process, to be ended
   };
   enum class Taken { kNew, kDuplicate, kTooLate };
+  // What one round of the writer changes. `alerts` are those of the batch as they were before
+  // anybody was told; the batch says that people were told. So a crash between the commit and the
+  // telling loses one message rather than sending it twice.
+  struct Changes {
+    StoreBatch batch;  // grows until it is committed
+    std::vector<model::AlertRow> alerts;
+  };
 
   RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
            PipelineStats* stats);
@@ -64,7 +72,7 @@ class RunState {
 
   // A rank says hello. Errors as ReportSink::Open. Changes go into `batch`.
   absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
-                                StoreBatch* batch);
+                                Changes* changes);
   Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now, StoreBatch* batch);
   void Goodbye(uint32_t attempt, uint32_t rank, const std::string& client_instance,
                v1::Outcome outcome, StoreBatch* batch);
@@ -73,10 +81,10 @@ class RunState {
   // Declared from outside the training process; applies from the next step that closes.
   uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
   void SetPinned(bool pinned, StoreBatch* batch);
-  void ReplaceRules(std::shared_ptr<const RuleSet> rules, StoreBatch* batch);
+  void ReplaceRules(std::shared_ptr<const RuleSet> rules, Changes* changes);
 
   // Closes what is due, computes and judges it.
-  void Settle(absl::Time now, StoreBatch* batch);
+  void Settle(absl::Time now, Changes* changes);
   std::optional<absl::Time> next_deadline() const;
 
   std::vector<AttemptStatus> status() const;  // oldest attempt first
@@ -99,12 +107,13 @@ class RunState {
     std::optional<int64_t> settled_written;                   // open statistics deleted up to here
   };
 
-  Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, StoreBatch* batch);
+  Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, Changes* changes);
   absl::StatusOr<uint32_t> FindAttempt(const v1::Hello& hello) const;
   absl::Status LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now);
   absl::Status PrimeRules(const Store& store);
-  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, StoreBatch* batch);
-  void JudgeStep(const ClosedStep& closed, StoreBatch* batch);
+  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, Changes* changes);
+  void JudgeStep(const ClosedStep& closed, Changes* changes);
+  void AddAlert(model::AlertRow row, Changes* changes);
   void AddCoactivation(const model::StepShards& merged, Attempt* attempt, StoreBatch* batch);
   void UpdateOutcome(Attempt* attempt, StoreBatch* batch);
   bool IsNewest(const Attempt& attempt) const;
@@ -117,7 +126,8 @@ class RunState {
   bool known_ = false;  // the run has a row in the store
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
-  std::vector<v1::Event> declared_;  // from outside, for the next step that closes
+  std::set<std::string> told_firing_;  // ids of alerts that people were told of and that go on
+  std::vector<v1::Event> declared_;    // from outside, for the next step that closes
 };
 
 }  // namespace foreshock
