@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/base/check.h"
+#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/rpc/listen_probe.h"
+#include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -16,14 +18,22 @@
 namespace foreshock {
 namespace {
 
-// Both are switches of the process in gRPC, read by every ServerBuilder.
-void EnableHealthAndReflection() {
-  static const bool enabled = [] {
+// gRPC's own lines, such as a peer's protocol errors, go where ours go and may not fill the disk.
+void LogFromGrpc(gpr_log_func_args* args) {
+  const LogLevel level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
+  LogEvery(absl::StrCat("grpc:", args->file, ":", args->line), level, "grpc", args->message);
+}
+
+// Switches of the process in gRPC; the last two are read by every ServerBuilder.
+void PrepareGrpc() {
+  static const bool prepared = [] {
+    gpr_set_log_function(&LogFromGrpc);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;
   }();
-  (void)enabled;
+  (void)prepared;
 }
 
 int Milliseconds(absl::Duration duration) {
@@ -44,7 +54,7 @@ void GrpcServer::Add(absl::string_view full_name, grpc::Service* service) {
 absl::StatusOr<std::string> GrpcServer::Start() {
   FORESHOCK_CHECK(server_ == nullptr);
   FORESHOCK_RETURN_IF_ERROR(CheckListenAddress(options_.address));
-  EnableHealthAndReflection();
+  PrepareGrpc();
   grpc::ServerBuilder builder;
   // Otherwise a second daemon on the same port starts too, and each gets some of the streams.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

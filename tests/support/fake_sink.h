@@ -22,12 +22,12 @@ namespace foreshock::testing_support {
 class FakeSink final : public ReportSink {
  public:
   struct Settings {
-    bool commit_at_once = true;                        // else on Commit()
-    absl::Status open;                                 // what Open answers
-    uint64_t last_committed_seq = 0;                   // told in the HelloAck
-    absl::Status submit;                               // what Submit of a report answers
-    int submit_refusals = -1;                          // ... this many times; -1: always
-    std::function<void(const v1::Report&)> on_submit;  // on the submitting thread, may block
+    bool commit_at_once = true;                             // else on Commit()
+    absl::Status open = {};                                 // what Open answers
+    uint64_t last_committed_seq = 0;                        // told in the HelloAck
+    absl::Status submit = {};                               // what Submit of a report answers
+    int submit_refusals = -1;                               // ... this many times; -1: always
+    std::function<void(const v1::Report&)> on_submit = {};  // on the submitting thread, may block
   };
 
   void Set(Settings settings) {
