@@ -86,6 +86,10 @@ absl::Status Check(const Store& store, int64_t batches) {
   if (open != open_expected)
     return Wrong("the number of open reports", open.size(), open_expected.size());
 
+  FORESHOCK_ASSIGN_OR_RETURN(const auto alerts, store.Alerts(kNumberedRun));
+  if (static_cast<int64_t>(alerts.size()) != batches) {
+    return Wrong("the number of alerts", alerts.size(), batches);
+  }
   FORESHOCK_ASSIGN_OR_RETURN(const auto events, store.Events(kNumberedRun));
   if (static_cast<int64_t>(events.size()) != batches) {
     return Wrong("the number of events", events.size(), batches);
@@ -112,15 +116,6 @@ StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
   report.set_step(n);
   report.set_seq(static_cast<uint64_t>(n));
   report.set_client_instance("child");
-  if (ballast_bytes > 0) {
-    // Does not compress: what is written is what is asked for.
-    std::string* ballast = report.mutable_shards()->add_undefined()->mutable_reason();
-    uint64_t state = static_cast<uint64_t>(n);
-    for (size_t i = 0; i < ballast_bytes; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      ballast->push_back(static_cast<char>(' ' + (state >> 33) % 95));
-    }
-  }
   batch.reports.push_back({kNumberedRun, 1, report});
   batch.settled_steps.push_back({kNumberedRun, 1, n - kOpenSteps});
 
@@ -135,6 +130,15 @@ StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
     step.samples.push_back({LateSeries(k), ValueOf(n), 0});
   }
   batch.steps.push_back(std::move(step));
+
+  model::AlertRow alert;
+  alert.mutable_alert()->set_id(absl::StrCat(n));
+  uint64_t noise = static_cast<uint64_t>(n);
+  for (size_t i = 0; i < ballast_bytes; ++i) {
+    noise = noise * 6364136223846793005u + 1442695040888963407u;
+    alert.mutable_state()->push_back(static_cast<char>(noise >> 56));
+  }
+  batch.alerts.push_back({kNumberedRun, alert});
 
   model::EventRow event;
   event.set_attempt(1);

@@ -15,7 +15,8 @@ namespace foreshock {
 inline constexpr char kNumberedRun[] = "numbered";
 
 // Batch `n` (from 1) closes step n, adds report n, settles step n - 3 and moves the marks of the
-// rank and the attempt to n. Every tenth brings a new series. `ballast_bytes` goes into the report.
+// rank and the attempt to n. Every tenth brings a new series. `ballast_bytes` that do not compress
+// go into an alert, which stays.
 StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes);
 
 // The number of the last batch in the store, by its rank's mark; 0: none, -1: cannot be read.

@@ -28,13 +28,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kReportBytes = 64 << 10;
+constexpr size_t kAlertBytes = 64 << 10;
 constexpr int kBatchesMax = 2000;  // more than fit on the small disk
 
 class SmallDiskTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    mounted_ = mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=24m") == 0;
+    mounted_ = mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=20m") == 0;
     if (!mounted_) {
       GTEST_SKIP() << "cannot mount a small tmpfs here (" << std::strerror(errno)
                    << "); needs root with CAP_SYS_ADMIN";
@@ -53,12 +53,19 @@ class SmallDiskTest : public ::testing::Test {
     std::ofstream(directory_.File("ballast")) << std::string(bytes, 'x');
     ASSERT_EQ(std::filesystem::file_size(directory_.File("ballast")), bytes);
   }
+  // Takes all that is left.
+  void FillRest() {
+    std::ofstream file(directory_.File("ballast"), std::ios::binary | std::ios::app);
+    const std::string block(4 << 10, 'x');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
   void RemoveBallast() { std::filesystem::remove(directory_.File("ballast")); }
 
   // Writes batches after `batches` until one is refused; the number of those that were not.
   int64_t FillUp(Store* store, int64_t batches, absl::Status* refusal) {
     for (int i = 0; i < kBatchesMax; ++i) {
-      *refusal = store->Write(NumberedBatch(batches + 1, kReportBytes));
+      *refusal = store->Write(NumberedBatch(batches + 1, kAlertBytes));
       if (!refusal->ok()) return batches;
       ++batches;
     }
@@ -71,11 +78,9 @@ class SmallDiskTest : public ::testing::Test {
 };
 
 TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByItself) {
-  PutBallast(14 << 20);
+  PutBallast(10 << 20);
   ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
   absl::Status refusal;
-  // Reports are settled and compacted away, so points must fill the disk: stop settling by keeping
-  // the log from being given back is not needed; a batch fails as soon as any file cannot grow.
   const int64_t batches = FillUp(store.get(), 0, &refusal);
   EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot write")));
   EXPECT_GT(batches, 0);
@@ -83,23 +88,17 @@ TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByIt
   EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
 
   // Still full: refused again and again, never in part, never in the way of reads.
-  PutBallast(0);
-  std::ofstream filler(directory_.File("filler"), std::ios::binary);
-  const std::string block(64 << 10, 'x');
-  while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
-  }
-  filler.close();
+  FillRest();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kReportBytes)),
+    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kAlertBytes)),
                 StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
     EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
   }
 
-  std::filesystem::remove(directory_.File("filler"));
   RemoveBallast();
-  ASSERT_OK(store->Write(NumberedBatch(batches + 1, kReportBytes)));
+  ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
   EXPECT_TRUE(store->Stats().writable);
-  ASSERT_OK(store->Write(NumberedBatch(batches + 2, kReportBytes)));
+  ASSERT_OK(store->Write(NumberedBatch(batches + 2, kAlertBytes)));
   EXPECT_EQ(CheckHoldsExactly(*store, batches + 2), "");
   store.reset();
   ASSERT_OK_AND_ASSIGN(store, OpenStore(Options()));
@@ -107,7 +106,7 @@ TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByIt
 }
 
 TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
-  PutBallast(14 << 20);
+  PutBallast(10 << 20);
   ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
   std::atomic<bool> stop = false;
   std::atomic<int> failures = 0;
@@ -128,7 +127,7 @@ TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
     batches = FillUp(store.get(), batches, &refusal);
     EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("")));
     RemoveBallast();
-    ASSERT_OK(store->Write(NumberedBatch(++batches, kReportBytes)));
+    ASSERT_OK(store->Write(NumberedBatch(++batches, kAlertBytes)));
     if (round < 2) {
       ASSERT_OK(store->Sync());
       const auto space = std::filesystem::space(directory_.path());
@@ -160,11 +159,7 @@ TEST_F(SmallDiskTest, AReadOnlyMediumIsUnavailableForWritesAndRefusedOnOpening) 
 }
 
 TEST_F(SmallDiskTest, ADiskThatIsFullFromTheStartIsResourceExhausted) {
-  std::ofstream filler(directory_.File("filler"), std::ios::binary);
-  const std::string block(64 << 10, 'x');
-  while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
-  }
-  filler.close();
+  FillRest();
   EXPECT_THAT(OpenStore(Options()),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
 }

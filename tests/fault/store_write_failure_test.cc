@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(All, WriteFailureTest,
 
 TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes) {
   constexpr int kFailures = 10;
-  constexpr size_t kReportBytes = 40 << 10;  // beyond a block of the log: several appends
+  constexpr size_t kAlertBytes = 40 << 10;  // beyond a block of the log: several appends
   constexpr int kBatchesMax = 400;
   FaultPlan plan;
   plan.torn = GetParam().torn;
@@ -116,7 +116,7 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
     plan.appends_left = n;
     absl::Status status;
     for (int i = 0; i < kBatchesMax && status.ok(); ++i) {
-      status = store->Write(NumberedBatch(batches + 1, kReportBytes));
+      status = store->Write(NumberedBatch(batches + 1, kAlertBytes));
       if (status.ok()) ++batches;
     }
     ASSERT_EQ(status.code(), GetParam().no_space ? absl::StatusCode::kResourceExhausted
@@ -126,11 +126,11 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
     ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after the failure";
     if (GetParam().lasting) {
       // The probe's file is a real one, so a reopen is tried and fails; reads survive that.
-      EXPECT_FALSE(store->Write(NumberedBatch(batches + 1, kReportBytes)).ok());
+      EXPECT_FALSE(store->Write(NumberedBatch(batches + 1, kAlertBytes)).ok());
       ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after a vain reopen";
     }
     plan.Heal();
-    ASSERT_OK(store->Write(NumberedBatch(batches + 1, kReportBytes)));
+    ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
     ++batches;
     EXPECT_TRUE(store->Stats().writable);
     ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after it resumed";

@@ -197,7 +197,9 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
       const auto expected = memory->DeleteRun(run);
       const auto deleted = rocks->DeleteRun(run);
       ASSERT_EQ(deleted.status(), expected.status());
-      if (expected.ok()) EXPECT_EQ(*deleted, *expected);
+      if (expected.ok()) {
+        EXPECT_EQ(*deleted, *expected);
+      }
     }
     if (generator.Below(40) == 0) {
       rocks.reset();

@@ -208,6 +208,34 @@ TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
   EXPECT_OK(writer->Write(batch));
 }
 
+TEST_F(OpenTest, ADeletedRunGivesItsSpaceBack) {
+  StoreOptions options = Options();
+  options.write_buffer_bytes = 1 << 20;
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  uint64_t noise = 1;
+  const auto fill = [&](const std::string& run, int reports) {
+    for (int i = 0; i < reports; ++i) {
+      model::ShardReport report;
+      report.set_step(i);
+      std::string* bytes = report.mutable_shards()->add_undefined()->mutable_reason();
+      while (bytes->size() < (64 << 10)) {
+        noise = noise * 6364136223846793005u + 1442695040888963407u;
+        bytes->push_back(static_cast<char>(' ' + (noise >> 33) % 95));
+      }
+      StoreBatch batch;
+      batch.reports.push_back({run, 1, report});
+      ASSERT_OK(store->Write(batch));
+    }
+  };
+  fill("kept", 2);
+  fill("deleted", 128);
+  const uint64_t before = store->Stats().bytes;
+  ASSERT_OK(store->DeleteRun("deleted"));
+  fill("kept", 1);  // the log of the deletion is kept until the next one begins
+  EXPECT_GT(before, 128u * (32 << 10));
+  EXPECT_LT(store->Stats().bytes, before / 8);
+}
+
 TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
   Fill();
   const std::string bad = "\xff\xff\xff";
