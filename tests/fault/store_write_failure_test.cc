@@ -98,9 +98,9 @@ INSTANTIATE_TEST_SUITE_P(All, WriteFailureTest,
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes) {
-  constexpr int kFailures = 10;
+  constexpr int kFailures = 8;
   constexpr size_t kAlertBytes = 40 << 10;  // beyond a block of the log: several appends
-  constexpr int kBatchesMax = 400;
+  constexpr int kBatchesMax = 100;
   FaultPlan plan;
   plan.torn = GetParam().torn;
   plan.lasting = GetParam().lasting;
@@ -111,6 +111,7 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
   const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
   ASSERT_OK_AND_ASSIGN(auto store, store::OpenRocksStore(options, env.get()));
   int64_t batches = 0;
+  int refused = 0;
   for (int n = 1; n <= kFailures; ++n) {
     SCOPED_TRACE(absl::StrCat("append ", n, " fails"));
     plan.appends_left = n;
@@ -119,6 +120,13 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
       status = store->Write(NumberedBatch(batches + 1, kAlertBytes));
       if (status.ok()) ++batches;
     }
+    if (status.ok() && !GetParam().lasting) {
+      // The append was a compaction's, which RocksDB has repeated by itself.
+      ASSERT_LT(plan.appends_left, 1);
+      ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after a repeated compaction";
+      continue;
+    }
+    ++refused;
     ASSERT_EQ(status.code(), GetParam().no_space ? absl::StatusCode::kResourceExhausted
                                                  : absl::StatusCode::kUnavailable)
         << status;
@@ -140,6 +148,7 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
       ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after reopening";
     }
   }
+  EXPECT_GT(refused, kFailures / 2);
 }
 
 TEST_P(WriteFailureTest, AFailedFirstOpeningIsAnErrorAndTheNextOneWorks) {
@@ -149,7 +158,7 @@ TEST_P(WriteFailureTest, AFailedFirstOpeningIsAnErrorAndTheNextOneWorks) {
   plan.no_space = GetParam().no_space;
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
   int failed = 0;
-  for (int n = 1; n <= 12; ++n) {
+  for (int n = 1; n <= 8; ++n) {
     SCOPED_TRACE(absl::StrCat("append ", n, " fails"));
     TempDir directory;
     const StoreOptions options{.directory = directory.File("data")};
