@@ -36,6 +36,8 @@ constexpr IndicatorInfo kIndicators[] = {
      "Frobenius norm of the first-order update of the QK operator over the window"},
     {"attn.delta2.relative_norm", "ratio", Unit::kHead, true, "[0, inf)", 1, Storage::kF32,
      "Norm of the first-order update over the norm of W = Q K^T at the base"},
+    {"attn.delta2.relative_norm_per_lr", "per_lr", Unit::kHead, true, "[0, inf)", 1, Storage::kF32,
+     "attn.delta2.relative_norm over the mean learning rate of the window: what is left when the learning rate explains nothing"},
     {"attn.delta2.stable_rank", "1", Unit::kHead, true, "[1, effective_rank]", 1, Storage::kF32,
      "Squared Frobenius norm over squared spectral norm of the first-order update of the QK operator over the window"},
     {"attn.delta3.effective_rank", "1", Unit::kHead, true, "[1, m]", 1, Storage::kF32,
@@ -134,21 +136,23 @@ constexpr IndicatorInfo kIndicators[] = {
      "Entropy over experts of the gate mass"},
     {"load.mass.entropy_ratio", "ratio", Unit::kNone, true, "[ln k/ln E, 1]", 1, Storage::kF32,
      "entropy / ln E of the gate mass"},
-    {"load.mass.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"load.mass.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the gate mass"},
     {"load.mass.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the gate mass"},
-    {"load.mass.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"load.mass.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the gate mass"},
-    {"load.mass.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"load.mass.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the gate mass"},
-    {"load.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"load.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the expert load"},
     {"load.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the expert load"},
-    {"load.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"load.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the expert load"},
-    {"load.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"load.min_share", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
+     "Smallest share of an expert over the even share, over the last 200 steps"},
+    {"load.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the expert load"},
     {"load.share", "ratio", Unit::kExpert, true, "[0, E/k]", 1, Storage::kF32,
      "Share of the expert over the even share"},
@@ -210,13 +214,13 @@ constexpr IndicatorInfo kIndicators[] = {
      "Entropy over experts of the sampled expert load"},
     {"router.sampled_load.entropy_ratio", "ratio", Unit::kNone, true, "[ln k/ln E, 1]", 1, Storage::kF32,
      "entropy / ln E of the sampled expert load"},
-    {"router.sampled_load.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"router.sampled_load.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the sampled expert load"},
     {"router.sampled_load.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the sampled expert load"},
-    {"router.sampled_load.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"router.sampled_load.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the sampled expert load"},
-    {"router.sampled_load.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"router.sampled_load.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the sampled expert load"},
     {"router.token_entropy", "nats", Unit::kNone, true, "[0, ln E]", 1, Storage::kF32,
      "Mean entropy of the full router distribution per token"},
@@ -230,6 +234,8 @@ constexpr IndicatorInfo kIndicators[] = {
      "Mean probability mass of the selected experts"},
     {"router.weight_relative_norm", "ratio", Unit::kNone, true, "[0, inf)", 1, Storage::kF32,
      "Norm of the router update since the last snapshot over the norm of the router weights"},
+    {"router.weight_relative_norm_per_lr", "per_lr", Unit::kNone, true, "[0, inf)", 1, Storage::kF32,
+     "router.weight_relative_norm over the mean learning rate of the window"},
     {"router.weight_similarity", "ratio", Unit::kNone, true, "[-1/(E-1), 1]", 1, Storage::kF32,
      "Mean cosine between the rows of the router weights"},
     {"router.z", "nats_squared", Unit::kNone, true, "[0, inf)", 1, Storage::kF32,
@@ -258,9 +264,11 @@ constexpr IndicatorInfo kIndicators[] = {
      "Distance of loss from its median of 20 steps in units of six robust deviations; above 1 is a spike"},
     {"train.nonfinite", "count", Unit::kTensor, false, "[1, inf)", 1, Storage::kI64,
      "Non-finite elements found in the named input of this step"},
+    {"train.qk_grad_share", "ratio", Unit::kNone, false, "[0, 1]", 1, Storage::kF32,
+     "Joint gradient norm of all W_Q and W_K over the whole gradient norm: rises when a fault is in attention only"},
     {"train.spike_rate", "per_1000_steps", Unit::kNone, false, "[0, 1000]", 1, Storage::kF32,
      "Loss spikes per 1 000 steps over the last 1 000 steps"},
-    {"train.tokens_total", "count", Unit::kNone, false, "[0, inf)", 1, Storage::kI64,
+    {"train.tokens_total", "per_step", Unit::kNone, false, "[0, inf)", 1, Storage::kI64,
      "Tokens of the step over all data shards"},
     {"train.update_per_lr", "1", Unit::kNone, false, "[0, inf)", 1, Storage::kF32,
      "update_rms / lr"},
@@ -306,9 +314,11 @@ std::string MetricName(absl::string_view id) {
   std::string name = absl::StrCat("foreshock_", id);
   std::replace(name.begin(), name.end(), '.', '_');
   const IndicatorInfo* info = FindIndicator(absl::StripPrefix(id, kEvalPrefix));
-  if (info == nullptr || info->quantity == "1") return name;
+  // "_count" is kept for histograms and summaries in Prometheus.
+  if (info == nullptr || info->quantity == "1" || info->quantity == "count") return name;
   const std::string suffix = absl::StrCat("_", info->quantity);
-  return absl::EndsWith(name, suffix) ? name : name + suffix;
+  const bool says_it = absl::EndsWith(name, suffix) || absl::StrContains(name, suffix + "_");
+  return says_it ? name : name + suffix;
 }
 
 absl::string_view UnitName(Unit unit) {

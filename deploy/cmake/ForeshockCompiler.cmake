@@ -17,6 +17,9 @@ endif()
 # (CMAKE_COMPILE_WARNING_AS_ERROR), so that another compiler's new warning breaks nobody's build.
 set(FORESHOCK_WARNINGS -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual
     -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND FORESHOCK_WARNINGS -Wno-restrict)  # g++ 12 raises it on std::string's own operator+
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND FORESHOCK_WARNINGS -Wthread-safety -Wthread-safety-beta)
 endif()

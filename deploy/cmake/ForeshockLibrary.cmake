@@ -34,3 +34,19 @@ function(foreshock_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# foreshock_fuzz(NAME SOURCES a_fuzz.cc [LINK lib ...] [CORPUS directory])
+#   A program around LLVMFuzzerTestOneInput. With FORESHOCK_BUILD_FUZZ it is a libFuzzer target (run
+#   by make fuzz); otherwise a ctest smoke that feeds it the corpus and mutations of it.
+function(foreshock_fuzz name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LINK" ${ARGN})
+  if(FORESHOCK_BUILD_FUZZ)
+    foreshock_executable(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    foreshock_executable(${name} SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/smoke_main.cc
+                         LINK ${ARG_LINK})
+    add_test(NAME ${name}_smoke COMMAND ${name} ${ARG_CORPUS})
+    set_tests_properties(${name}_smoke PROPERTIES LABELS fuzz TIMEOUT 120)
+  endif()
+endfunction()

@@ -1,0 +1,65 @@
+#include "daemon/exporter/process_stats.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+
+namespace foreshock {
+namespace {
+
+std::string ReadAll(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Fields of /proc/self/stat behind the command, which may hold spaces; [0] is field 3 of proc(5).
+std::vector<double> StatFields() {
+  const std::string stat = ReadAll("/proc/self/stat");
+  const size_t command_end = stat.rfind(')');
+  std::vector<double> fields;
+  if (command_end == std::string::npos) return fields;
+  for (const auto word : absl::StrSplit(stat.substr(command_end + 1), ' ', absl::SkipEmpty())) {
+    double value = 0;
+    if (!absl::SimpleAtod(word, &value)) value = 0;  // the state letter
+    fields.push_back(value);
+  }
+  return fields;
+}
+
+double BootUnixSeconds() {
+  timespec boot{}, wall{};
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  clock_gettime(CLOCK_REALTIME, &wall);
+  return static_cast<double>(wall.tv_sec - boot.tv_sec) +
+         1e-9 * static_cast<double>(wall.tv_nsec - boot.tv_nsec);
+}
+
+}  // namespace
+
+ProcessStats ReadProcessStats() {
+  constexpr size_t kUserTicks = 11, kSystemTicks = 12, kStartTicks = 19, kResidentPages = 21;
+  ProcessStats stats;
+  const std::vector<double> fields = StatFields();
+  if (fields.size() > kResidentPages) {
+    const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+    stats.cpu_s = (fields[kUserTicks] + fields[kSystemTicks]) / ticks;
+    stats.start_unix_s = BootUnixSeconds() + fields[kStartTicks] / ticks;
+    stats.resident_bytes = static_cast<uint64_t>(fields[kResidentPages]) *
+                           static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
+       it.increment(error)) {
+    ++stats.open_files;
+  }
+  return stats;
+}
+
+}  // namespace foreshock

@@ -1,0 +1,122 @@
+#include "daemon/exporter/self_metrics.h"
+
+namespace foreshock::exporter_internal {
+namespace {
+
+void AddIngest(const SelfStats& self, Families* families) {
+  families->Gauge("foreshock_streams", "Open push streams", {}, self.streams);
+  families->Counter("foreshock_reports_received_total", "Reports read from streams", {},
+                    self.reports_received);
+  families->Counter("foreshock_reports_committed_total", "Reports in the write-ahead log", {},
+                    self.reports_committed);
+  families->Counter("foreshock_reports_duplicate_total",
+                    "Reports that had been committed before and were not stored again", {},
+                    self.reports_duplicate);
+  for (const auto& [reason, count] : self.reports_refused) {
+    families->Counter("foreshock_reports_refused_total", "Reports that were not taken",
+                      {{"reason", reason}}, count);
+  }
+  families->Counter("foreshock_acks_sent_total", "Acks sent", {}, self.acks_sent);
+  families->Counter("foreshock_summaries_rejected_total",
+                    "Summaries rejected one by one; the rest of their report stood", {},
+                    self.summaries_rejected);
+  families->Gauge("foreshock_queue_items", "Reports waiting for commit", {},
+                  static_cast<double>(self.queue_items));
+  families->Gauge("foreshock_queue_bytes", "Bytes waiting for commit", {},
+                  static_cast<double>(self.queue_bytes));
+  for (const auto& [limit, count] : self.limit_hits) {
+    families->Counter("foreshock_limit_hits_total", "Times a configured limit was hit",
+                      {{"limit", limit}}, count);
+  }
+}
+
+void AddStore(const SelfStats& self, Families* families) {
+  families->Histogram("foreshock_commit_duration_seconds",
+                      "From the first report of a batch queued to the batch in the log",
+                      self.commit_latency);
+  families->Counter("foreshock_commit_failures_total", "Batches the store did not take", {},
+                    self.commit_failures);
+  families->Gauge("foreshock_open_steps", "Steps that have not closed", {},
+                  static_cast<double>(self.open_steps));
+  families->Gauge("foreshock_open_step_bytes", "Statistics of open steps", {},
+                  static_cast<double>(self.open_step_bytes));
+  families->Gauge("foreshock_weight_snapshot_bytes",
+                  "Weight snapshots kept in memory for the next window", {},
+                  static_cast<double>(self.snapshot_bytes));
+  families->Counter("foreshock_points_written_total", "Points stored", {}, self.points_written);
+  families->Gauge("foreshock_store_bytes", "Size of the store on disk", {},
+                  static_cast<double>(self.store_bytes));
+  families->Gauge("foreshock_store_series", "Series in the store", {},
+                  static_cast<double>(self.store_series));
+  families->Gauge("foreshock_store_writable", "0 while the store takes no writes (full disk)", {},
+                  self.store_writable ? 1 : 0);
+}
+
+void AddRules(const SelfStats& self, Families* families) {
+  families->Gauge("foreshock_rules_loaded", "Rules and signatures in force", {}, self.rules_loaded);
+  families->Counter("foreshock_rules_evaluated_total", "Rules judged, once per rule and step", {},
+                    self.rules_evaluated);
+  families->Gauge("foreshock_alerts_firing", "Alerts that fire, over all runs", {},
+                  self.alerts_firing);
+  for (const auto& [notifier_result, count] : self.notifications) {
+    families->Counter("foreshock_notifications_total", "Notifications by notifier and result",
+                      {{"notifier", notifier_result.first}, {"result", notifier_result.second}},
+                      count);
+  }
+}
+
+void AddHttp(const SelfStats& self, Families* families) {
+  families->Counter("foreshock_http_requests_total", "HTTP requests answered", {},
+                    self.http_requests);
+  const char* errors_help = "HTTP requests answered with an error";
+  families->Counter("foreshock_http_errors_total", errors_help, {{"class", "4xx"}},
+                    self.http_client_errors);
+  families->Counter("foreshock_http_errors_total", errors_help, {{"class", "5xx"}},
+                    self.http_server_errors);
+  families->Counter("foreshock_http_connections_refused_total",
+                    "HTTP connections refused because too many waited", {},
+                    self.http_connections_refused);
+}
+
+}  // namespace
+
+void AddSelf(const SelfStats& self, Families* families) {
+  families->Gauge("foreshock_build_info", "1; the label says the version",
+                  {{"version", self.version}}, 1);
+  families->Gauge("foreshock_ready", "1 when able to serve", {}, self.ready ? 1 : 0);
+  families->Gauge("foreshock_draining", "1 while shutting down", {}, self.draining ? 1 : 0);
+  families->Gauge("foreshock_config_last_reload_successful",
+                  "0 while an older configuration is in force because the last reload failed", {},
+                  self.config_last_reload_successful ? 1 : 0);
+  if (self.config_last_reload_unix_s != 0) {
+    families->Gauge("foreshock_config_last_reload_success_timestamp_seconds",
+                    "When configuration and rules were last read", {},
+                    static_cast<double>(self.config_last_reload_unix_s));
+  }
+  AddIngest(self, families);
+  AddStore(self, families);
+  AddRules(self, families);
+  AddHttp(self, families);
+}
+
+void AddProcess(const ProcessStats& process, Families* families) {
+  families->Gauge("process_resident_memory_bytes", "Resident memory size in bytes", {},
+                  static_cast<double>(process.resident_bytes));
+  families->Counter("process_cpu_seconds_total", "CPU time used, user and system", {},
+                    process.cpu_s);
+  families->Gauge("process_open_fds", "Open file descriptors", {},
+                  static_cast<double>(process.open_files));
+  families->Gauge("process_start_time_seconds", "Start of the process since the epoch", {},
+                  process.start_unix_s);
+}
+
+void AddUndefined(const std::map<std::pair<std::string, std::string>, uint64_t>& undefined,
+                  Families* families) {
+  for (const auto& [indicator_reason, count] : undefined) {
+    families->Counter(
+        "foreshock_indicator_undefined_total", "Values that could not be computed, by reason",
+        {{"indicator", indicator_reason.first}, {"reason", indicator_reason.second}}, count);
+  }
+}
+
+}  // namespace foreshock::exporter_internal

@@ -1,0 +1,55 @@
+// What /metrics says of the daemon itself; the application fills it at every scrape.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "daemon/exporter/latency_histogram.h"
+
+namespace foreshock {
+
+struct SelfStats {
+  std::string version;
+  bool ready = false;
+  bool draining = false;
+
+  uint32_t streams = 0;  // open Push streams
+  uint64_t reports_received = 0;
+  uint64_t reports_committed = 0;
+  uint64_t reports_duplicate = 0;
+  std::map<std::string, uint64_t> reports_refused;  // by reason: "queue_full", "draining", ...
+  uint64_t acks_sent = 0;
+  uint64_t summaries_rejected = 0;
+  uint64_t queue_items = 0;
+  uint64_t queue_bytes = 0;
+  std::map<std::string, uint64_t> limit_hits;  // by limit: "streams", "runs", ...
+
+  LatencyHistogram::Values commit_latency;  // first report of a batch queued -> batch in the log
+  uint64_t commit_failures = 0;
+  uint64_t open_steps = 0;
+  uint64_t open_step_bytes = 0;
+  uint64_t snapshot_bytes = 0;  // weight snapshots kept for the next window
+  uint64_t points_written = 0;
+
+  uint64_t store_bytes = 0;
+  uint64_t store_series = 0;
+  bool store_writable = true;
+
+  uint32_t rules_loaded = 0;
+  uint64_t rules_evaluated = 0;  // rule and step
+  uint32_t alerts_firing = 0;
+  // By notifier and result: "sent", "failed", "filtered", "repeated".
+  std::map<std::pair<std::string, std::string>, uint64_t> notifications;
+
+  bool config_last_reload_successful = true;
+  int64_t config_last_reload_unix_s = 0;  // of the last good one; 0: none yet
+
+  uint64_t http_requests = 0;
+  uint64_t http_client_errors = 0;
+  uint64_t http_server_errors = 0;
+  uint64_t http_connections_refused = 0;
+};
+
+}  // namespace foreshock

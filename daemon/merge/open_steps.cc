@@ -1,0 +1,179 @@
+#include "daemon/merge/open_steps.h"
+
+#include <algorithm>
+
+#include "daemon/base/check.h"
+
+namespace foreshock {
+
+OpenSteps::OpenSteps(Options options, uint32_t world_size) : options_(options), ranks_(world_size) {
+  for (uint32_t rank = 0; rank < world_size; ++rank) live_.emplace(-1, rank);
+}
+
+OpenSteps::Outcome OpenSteps::Classify(int64_t step) const {
+  if (!last_closed_.has_value() || step > *last_closed_) return Outcome::kOpen;
+  if (settled_through_.has_value() && step <= *settled_through_) return Outcome::kTooLate;
+  return step > *last_closed_ - options_.kept_steps ? Outcome::kLate : Outcome::kTooLate;
+}
+
+OpenSteps::Outcome OpenSteps::Add(const model::ShardReport& report, absl::Time now) {
+  FORESHOCK_CHECK(report.rank() < ranks_.size());
+  const Outcome outcome = Classify(report.step());
+  Rank& rank = ranks_[report.rank()];
+  if (!rank.gone) live_.erase({rank.done_through, report.rank()});
+  rank.done_through =
+      std::max(rank.done_through, report.last_of_step() ? report.step() : report.step() - 1);
+  rank.silent = false;
+  if (!rank.gone) live_.emplace(rank.done_through, report.rank());
+
+  if (outcome == Outcome::kTooLate) return outcome;
+  Step& step = Merge(report);
+  if (outcome == Outcome::kLate) {
+    step.closed = true;
+    changed_.insert(report.step());
+    return outcome;
+  }
+  open_.insert(report.step());
+  if (report.last_of_step() && !step.first_done.has_value()) step.first_done = now;
+  return outcome;
+}
+
+OpenSteps::Step& OpenSteps::Merge(const model::ShardReport& report) {
+  Step& step = steps_[report.step()];
+  bytes_ -= step.merger.bytes();
+  step.merger.Add(report);
+  bytes_ += step.merger.bytes();
+  return step;
+}
+
+void OpenSteps::RankGone(uint32_t rank) {
+  FORESHOCK_CHECK(rank < ranks_.size());
+  live_.erase({ranks_[rank].done_through, rank});
+  ranks_[rank].gone = true;
+}
+
+bool OpenSteps::EveryLiveRankDone(int64_t step) const {
+  return live_.empty() || live_.begin()->first >= step;
+}
+
+SettledStep OpenSteps::Close(int64_t number, bool partial) {
+  Step& step = steps_.at(number);
+  step.closed = true;
+  step.row.partial = partial;
+  open_.erase(number);
+  last_closed_ = std::max(last_closed_.value_or(number), number);
+  return Change(number);
+}
+
+SettledStep OpenSteps::Change(int64_t number) {
+  Step& step = steps_.at(number);
+  step.row.step = number;
+  step.row.time_unix_ns = step.merger.time_unix_ns();
+  step.row.tokens = step.merger.tokens();
+  step.row.ranks = static_cast<uint32_t>(step.merger.ranks());
+  step.row.skipped = step.merger.skipped();
+  return {step.row, &step.merger};
+}
+
+// Every live rank that has not finished `step` is silent from now on.
+void OpenSteps::MarkSilent(int64_t step) {
+  while (!live_.empty() && live_.begin()->first < step) {
+    ranks_[live_.begin()->second].silent = true;
+    live_.erase(live_.begin());
+  }
+}
+
+void OpenSteps::Forget() {
+  if (!last_closed_.has_value()) return;
+  while (!steps_.empty()) {
+    auto oldest = steps_.begin();
+    const bool out_of_reach =
+        retired_ || oldest->first <= *last_closed_ - options_.kept_steps;
+    if (!oldest->second.closed || !(out_of_reach || bytes_ > options_.bytes_max)) break;
+    if (changed_.contains(oldest->first)) break;
+    bytes_ -= oldest->second.merger.bytes();
+    settled_through_ = std::max(settled_through_.value_or(oldest->first), oldest->first);
+    steps_.erase(oldest);
+  }
+}
+
+std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
+  Forget();
+  std::vector<SettledStep> settled;
+  while (!open_.empty()) {
+    const int64_t number = *open_.begin();
+    const bool complete = EveryLiveRankDone(number);
+    if (!complete) {
+      const std::optional<absl::Time> first_done = steps_.at(number).first_done;
+      const bool waited = first_done.has_value() && now - *first_done >= options_.lateness;
+      const bool crowded = open_.size() > options_.open_steps_max || bytes_ > options_.bytes_max;
+      if (!waited && !crowded) break;
+      MarkSilent(number);
+    }
+    settled.push_back(Close(number, /*partial=*/!complete));
+  }
+  for (int64_t number : changed_) {
+    // Complete after all, if every rank that still speaks has now finished it.
+    Step& step = steps_.at(number);
+    const bool missing = std::any_of(ranks_.begin(), ranks_.end(), [number](const Rank& rank) {
+      return !rank.gone && rank.done_through < number;
+    });
+    step.row.partial = step.row.partial && missing;
+    step.row.late = true;
+    settled.push_back(Change(number));
+  }
+  changed_.clear();
+  return settled;
+}
+
+std::vector<SettledStep> OpenSteps::Retire() {
+  retired_ = true;
+  std::vector<SettledStep> settled;
+  while (!open_.empty()) {
+    const int64_t number = *open_.begin();
+    settled.push_back(Close(number, /*partial=*/!EveryLiveRankDone(number)));
+  }
+  return settled;
+}
+
+std::optional<absl::Time> OpenSteps::next_deadline() const {
+  if (open_.empty()) return std::nullopt;
+  const Step& step = steps_.at(*open_.begin());
+  if (!step.first_done.has_value()) return std::nullopt;
+  return *step.first_done + options_.lateness;
+}
+
+std::vector<uint32_t> OpenSteps::silent_ranks() const {
+  std::vector<uint32_t> silent;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].silent && !ranks_[rank].gone) silent.push_back(rank);
+  }
+  return silent;
+}
+
+size_t OpenSteps::open_steps() const { return open_.size(); }
+
+void OpenSteps::RestoreClosed(int64_t last_closed, std::optional<int64_t> settled_through) {
+  last_closed_ = last_closed;
+  settled_through_ = settled_through;
+}
+
+void OpenSteps::RestoreReport(const model::ShardReport& report, absl::Time now) {
+  if (report.rank() >= ranks_.size()) return;
+  Step& step = Merge(report);
+  if (last_closed_.has_value() && report.step() <= *last_closed_) {
+    step.closed = true;
+    return;
+  }
+  open_.insert(report.step());
+  if (report.last_of_step() && !step.first_done.has_value()) step.first_done = now;
+}
+
+void OpenSteps::RestoreRank(uint32_t rank, int64_t done_through, bool gone) {
+  if (rank >= ranks_.size()) return;
+  live_.erase({ranks_[rank].done_through, rank});
+  ranks_[rank] = {.done_through = done_through, .silent = false, .gone = gone};
+  if (!gone) live_.emplace(done_through, rank);
+}
+
+}  // namespace foreshock

@@ -1,0 +1,119 @@
+// The open steps of one attempt: who has reported what, when a step closes, and what comes late.
+//
+//   OpenSteps steps({}, /*world_size=*/8);
+//   steps.Add(report, now);
+//   for (SettledStep& step : steps.TakeSettled(now)) Store(step);
+//
+// A step closes, in step order, when every live rank has sent last_of_step for it or is past it.
+// A rank for which a step had to wait longer than `lateness` is silent: that step is partial, and
+// no later step waits for the rank or is partial for its sake until it speaks again (coverage is
+// what tells of it). A report for a closed step merges again while the step is kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "daemon/merge/step_merger.h"
+#include "daemon/model/step.h"
+
+namespace foreshock {
+
+// A step that has just closed, or has changed after it closed (row.late). The merger is valid
+// until the next call to the OpenSteps it came from.
+struct SettledStep {
+  StepRow row;  // attempt is the caller's to set
+  const StepMerger* merged = nullptr;
+};
+
+// Thread-compatible. Reads no clock.
+class OpenSteps {
+ public:
+  struct Options {
+    absl::Duration lateness = absl::Seconds(30);  // from the first last_of_step of the step
+    size_t open_steps_max = 256;                  // more: the oldest closes at once
+    size_t bytes_max = 64u << 20;                 // of all merged statistics, open and kept
+    int64_t kept_steps = 32;                      // closed steps that late reports still reach
+  };
+
+  enum class Outcome {
+    kOpen,     // counted into an open step
+    kLate,     // merged into a closed step that is kept
+    kTooLate,  // the step is no longer kept: not taken
+  };
+
+  OpenSteps(Options options, uint32_t world_size);
+
+  Outcome Add(const model::ShardReport& report, absl::Time now);
+
+  // What Add would answer, without adding.
+  Outcome Classify(int64_t step) const;
+
+  // The rank said goodbye: nothing waits for it any more.
+  void RankGone(uint32_t rank);
+
+  // Steps that are due, in step order, then closed steps that late reports changed.
+  std::vector<SettledStep> TakeSettled(absl::Time now);
+
+  // Closes everything that is open and keeps nothing from now on: a newer attempt has begun.
+  std::vector<SettledStep> Retire();
+
+  // When TakeSettled has something even if nothing is added.
+  std::optional<absl::Time> next_deadline() const;
+
+  // Ranks that no step waits for because they fell silent; sorted.
+  std::vector<uint32_t> silent_ranks() const;
+
+  // Every closed step <= this is no longer kept: its statistics may be forgotten.
+  std::optional<int64_t> settled_through() const { return settled_through_; }
+  std::optional<int64_t> last_closed() const { return last_closed_; }
+  size_t open_steps() const;
+  size_t bytes() const { return bytes_; }
+
+  // After a restart, before any Add, in this order. Steps <= `last_closed` had closed, and those
+  // <= `settled_through` were forgotten.
+  void RestoreClosed(int64_t last_closed, std::optional<int64_t> settled_through);
+  // How far the rank had come.
+  void RestoreRank(uint32_t rank, int64_t done_through, bool gone);
+  // A stored report: part of an open step, or of a closed one that is kept.
+  void RestoreReport(const model::ShardReport& report, absl::Time now);
+
+ private:
+  struct Step {
+    StepMerger merger;
+    std::optional<absl::Time> first_done;  // first last_of_step seen
+    bool closed = false;
+    bool late = false;  // changed since it closed
+    StepRow row;
+  };
+  struct Rank {
+    int64_t done_through = -1;  // finished every step up to here
+    bool silent = false;
+    bool gone = false;
+  };
+
+  bool EveryLiveRankDone(int64_t step) const;
+  Step& Merge(const model::ShardReport& report);
+  SettledStep Close(int64_t number, bool partial);
+  SettledStep Change(int64_t number);
+  void MarkSilent(int64_t step);
+  void Forget();
+
+  const Options options_;
+  std::vector<Rank> ranks_;  // by rank
+  // Ranks that can hold a step up, ordered by how far they have come: (done_through, rank).
+  std::set<std::pair<int64_t, uint32_t>> live_;
+  std::map<int64_t, Step> steps_;  // open and kept
+  std::set<int64_t> open_;         // keys of steps_ that are open
+  std::set<int64_t> changed_;      // keys of kept steps with late data
+  std::optional<int64_t> last_closed_;
+  std::optional<int64_t> settled_through_;
+  bool retired_ = false;
+  size_t bytes_ = 0;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,351 @@
+#include "daemon/merge/step_merger.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/model/series.h"
+#include "daemon/model/step.h"
+
+namespace foreshock {
+namespace {
+
+enum Kind {
+  kScalar,
+  kLogit,
+  kQk,
+  kGate,
+  kLoad,
+  kRouterWeight,
+  kCoactivation,
+  kTensor,
+  kPolicy,
+  kUndefined
+};
+
+using Sources = google::protobuf::RepeatedPtrField<model::Source>;
+
+enum class Replica { kNew, kSame, kDifferent };
+
+Replica FindReplica(const Sources& known, const model::Source& source) {
+  for (const model::Source& other : known) {
+    if (other.id() != source.id()) continue;
+    return other.fingerprint() == source.fingerprint() ? Replica::kSame : Replica::kDifferent;
+  }
+  return Replica::kNew;
+}
+
+// True if every source of `from` is new in `into`: only then may the shard be added. A known
+// source whose content differs is a finding.
+bool Disjoint(const Sources& from, const Sources& into, const char* payload, uint32_t rank,
+              int32_t layer, int32_t head, model::StepShards* findings) {
+  bool disjoint = true;
+  for (const model::Source& source : from) {
+    const Replica replica = FindReplica(into, source);
+    if (replica == Replica::kNew) continue;
+    disjoint = false;
+    if (replica == Replica::kDifferent) {
+      model::FindingShard* finding = findings->add_findings();
+      finding->set_kind(static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
+      finding->set_name(payload);
+      finding->set_rank(rank);
+      finding->set_layer(layer);
+      finding->set_head(head);
+      finding->set_count(1);
+    }
+  }
+  return disjoint;
+}
+
+template <typename T>
+void AddVector(const google::protobuf::RepeatedField<T>& from,
+               google::protobuf::RepeatedField<T>* into) {
+  if (into->empty()) {
+    *into = from;
+    return;
+  }
+  const int size = std::min(from.size(), into->size());
+  for (int i = 0; i < size; ++i) into->Set(i, into->Get(i) + from.Get(i));
+}
+
+// Adds what is known on both sides; what one side does not know is not known of the sum.
+template <typename T>
+void AddOptionalVector(const google::protobuf::RepeatedField<T>& from,
+                       google::protobuf::RepeatedField<T>* into) {
+  if (from.empty()) {
+    into->Clear();
+  } else if (!into->empty()) {
+    AddVector(from, into);
+  }
+}
+
+void Add(const model::LogitShard& from, model::LogitShard* into) {
+  if (from.has_max()) {
+    into->set_max(into->has_max() ? std::max(into->max(), from.max()) : from.max());
+    into->set_max_exact(from.max_exact() && (into->max_exact() || !into->has_max()));
+    into->set_has_max(true);
+  }
+  into->set_sampled(into->sampled() || from.sampled());
+  into->set_rows(into->rows() + from.rows());
+  into->set_entropy_sum(into->entropy_sum() + from.entropy_sum());
+  into->set_entropy_ratio_sum(into->entropy_ratio_sum() + from.entropy_ratio_sum());
+  into->set_top_probability_sum(into->top_probability_sum() + from.top_probability_sum());
+  into->set_sink_rows(into->sink_rows() + from.sink_rows());
+  into->set_sink_weight_sum(into->sink_weight_sum() + from.sink_weight_sum());
+  if (!into->has_effective_rank() && from.has_effective_rank()) {
+    into->set_effective_rank(from.effective_rank());
+  }
+}
+
+// Margin bins are sparse and sorted.
+void AddBins(const model::GateShard& from, model::GateShard* into) {
+  google::protobuf::RepeatedField<int32_t> bins;
+  google::protobuf::RepeatedField<uint64_t> counts;
+  int i = 0;
+  int j = 0;
+  while (i < from.margin_bin_size() || j < into->margin_bin_size()) {
+    const bool take_from =
+        j >= into->margin_bin_size() ||
+        (i < from.margin_bin_size() && from.margin_bin(i) <= into->margin_bin(j));
+    const bool take_into =
+        i >= from.margin_bin_size() ||
+        (j < into->margin_bin_size() && into->margin_bin(j) <= from.margin_bin(i));
+    bins.Add(take_from ? from.margin_bin(i) : into->margin_bin(j));
+    counts.Add((take_from ? from.margin_bin_count(i) : 0) +
+               (take_into ? into->margin_bin_count(j) : 0));
+    i += take_from;
+    j += take_into;
+  }
+  *into->mutable_margin_bin() = std::move(bins);
+  *into->mutable_margin_bin_count() = std::move(counts);
+}
+
+void Add(const model::GateShard& from, model::GateShard* into) {
+  into->set_entropy_min(into->tokens() == 0  ? from.entropy_min()
+                        : from.tokens() == 0 ? into->entropy_min()
+                                             : std::min(into->entropy_min(), from.entropy_min()));
+  into->set_tokens(into->tokens() + from.tokens());
+  into->set_entropy_sum(into->entropy_sum() + from.entropy_sum());
+  into->set_entropy_square_sum(into->entropy_square_sum() + from.entropy_square_sum());
+  AddVector(from.p_sum(), into->mutable_p_sum());
+  AddVector(from.counts(), into->mutable_counts());
+  into->set_top_k(std::max(into->top_k(), from.top_k()));
+  into->set_top_k_mass_sum(into->top_k_mass_sum() + from.top_k_mass_sum());
+  if (from.margin_count() > 0) {
+    into->set_margin_min(into->margin_count() == 0
+                             ? from.margin_min()
+                             : std::min(into->margin_min(), from.margin_min()));
+    into->set_margin_count(into->margin_count() + from.margin_count());
+    into->set_margin_sum(into->margin_sum() + from.margin_sum());
+    AddBins(from, into);
+  }
+  into->set_logit_count(into->logit_count() + from.logit_count());
+  into->set_logit_sum(into->logit_sum() + from.logit_sum());
+  into->set_logit_square_sum(into->logit_square_sum() + from.logit_square_sum());
+  into->set_logit_absmax(std::max(into->logit_absmax(), from.logit_absmax()));
+  into->set_z_sum(into->z_sum() + from.z_sum());
+  into->set_overlap_tokens(into->overlap_tokens() + from.overlap_tokens());
+  into->set_overlap_sum(into->overlap_sum() + from.overlap_sum());
+  into->set_rejected_rows(into->rejected_rows() + from.rejected_rows());
+}
+
+void Add(const model::LoadShard& from, model::LoadShard* into) {
+  AddVector(from.counts(), into->mutable_counts());
+  AddOptionalVector(from.dropped(), into->mutable_dropped());
+  AddOptionalVector(from.gate_mass(), into->mutable_gate_mass());
+}
+
+// Row shards of one window. A finished one covers all rows, so nothing can be added to it.
+void Add(const model::QkShard& from, model::QkShard* into) {
+  if (!from.has_partial() || !into->has_partial()) return;
+  const model::QkGramSum& sum = from.partial();
+  model::QkGramSum* total = into->mutable_partial();
+  AddVector(sum.gram_a(), total->mutable_gram_a());
+  AddVector(sum.gram_b(), total->mutable_gram_b());
+  total->set_rows_covered(total->rows_covered() + sum.rows_covered());
+  total->set_gram32(total->gram32() || sum.gram32());
+  total->set_significand_bits(std::min(total->significand_bits(), sum.significand_bits()));
+}
+
+void Add(const model::RouterWeightShard& from, model::RouterWeightShard* into) {
+  AddVector(from.gram(), into->mutable_gram());
+  into->set_rows_covered(into->rows_covered() + from.rows_covered());
+  into->set_norm_square(into->norm_square() + from.norm_square());
+  into->set_has_delta(into->has_delta() && from.has_delta());
+  into->set_delta_square(into->delta_square() + from.delta_square());
+  into->set_significand_bits(std::min(into->significand_bits(), from.significand_bits()));
+}
+
+void Add(const model::CoactivationShard& from, model::CoactivationShard* into) {
+  AddVector(from.pair_counts(), into->mutable_pair_counts());
+  AddOptionalVector(from.gate_mass(), into->mutable_gate_mass());
+  into->set_tokens(into->tokens() + from.tokens());
+}
+
+void Add(const model::PolicyShard& from, model::PolicyShard* into) {
+  into->set_pairs(into->pairs() + from.pairs());
+  into->set_weight_sum(into->weight_sum() + from.weight_sum());
+  into->set_delta_sum(into->delta_sum() + from.delta_sum());
+  into->set_delta_abs_sum(into->delta_abs_sum() + from.delta_abs_sum());
+  into->set_k3_sum(into->k3_sum() + from.k3_sum());
+  into->set_ratio_sum(into->ratio_sum() + from.ratio_sum());
+  into->set_ratio_square_sum(into->ratio_square_sum() + from.ratio_square_sum());
+  into->set_tail_sum(into->tail_sum() + from.tail_sum());
+  into->set_p_trainer_sum(into->p_trainer_sum() + from.p_trainer_sum());
+  into->set_p_rollout_sum(into->p_rollout_sum() + from.p_rollout_sum());
+  into->set_p_trainer_square_sum(into->p_trainer_square_sum() + from.p_trainer_square_sum());
+  into->set_p_rollout_square_sum(into->p_rollout_square_sum() + from.p_rollout_square_sum());
+  into->set_p_cross_sum(into->p_cross_sum() + from.p_cross_sum());
+  into->set_p_diff_sum(into->p_diff_sum() + from.p_diff_sum());
+  into->set_p_diff_max(std::max(into->p_diff_max(), from.p_diff_max()));
+  into->set_clamped(into->clamped() + from.clamped());
+  into->set_routes_compared(into->routes_compared() + from.routes_compared());
+  into->set_routes_mismatched(into->routes_mismatched() + from.routes_mismatched());
+  into->set_tokens_compared(into->tokens_compared() + from.tokens_compared());
+  into->set_tokens_mismatched(into->tokens_mismatched() + from.tokens_mismatched());
+}
+
+bool SameShape(const model::QkShard& a, const model::QkShard& b) {
+  return a.has_partial() == b.has_partial() && a.window_steps() == b.window_steps() &&
+         a.partial().gram_a_size() == b.partial().gram_a_size();
+}
+bool SameShape(const model::RouterWeightShard& a, const model::RouterWeightShard& b) {
+  return a.gram_size() == b.gram_size() && a.window_steps() == b.window_steps();
+}
+bool SameShape(const model::GateShard& a, const model::GateShard& b) {
+  return a.p_sum_size() == b.p_sum_size();
+}
+bool SameShape(const model::CoactivationShard& a, const model::CoactivationShard& b) {
+  return a.pair_counts_size() == b.pair_counts_size();
+}
+template <typename Shard>
+bool SameShape(const Shard&, const Shard&) {
+  return true;
+}
+
+int32_t LayerOf(const model::PolicyShard&) { return kNoLayer; }
+template <typename Shard>
+int32_t LayerOf(const Shard& shard) {
+  return static_cast<int32_t>(shard.layer());
+}
+
+// Merges one field of shards that carry sources. `key_of` gives (a, b) of the index key.
+template <typename Shard, typename Index, typename KeyOf>
+void MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& from, const char* payload,
+                  uint32_t rank, const KeyOf& key_of,
+                  google::protobuf::RepeatedPtrField<Shard>* into, Index* index,
+                  model::StepShards* findings) {
+  for (const Shard& shard : from) {
+    auto [it, first] = index->try_emplace(key_of(shard), into->size());
+    if (first) {
+      *into->Add() = shard;
+      continue;
+    }
+    Shard* total = into->Mutable(it->second);
+    int32_t head = -1;
+    if constexpr (requires { shard.head(); }) head = static_cast<int32_t>(shard.head());
+    if (!Disjoint(shard.sources(), total->sources(), payload, rank, LayerOf(shard), head,
+                  findings)) {
+      continue;
+    }
+    if (!SameShape(shard, *total)) {
+      model::UndefinedShard* reason = findings->add_undefined();
+      reason->set_indicator(payload);
+      reason->set_reason("shards_disagree");
+      reason->set_count(1);
+      continue;
+    }
+    Add(shard, total);
+    total->mutable_sources()->MergeFrom(shard.sources());
+  }
+}
+
+}  // namespace
+
+void StepMerger::Add(const model::ShardReport& report) {
+  ranks_.insert(report.rank());
+  time_unix_ns_ = std::max(time_unix_ns_, report.time_unix_ns());
+  skipped_ = skipped_ || report.skipped();
+  events_.insert(events_.end(), report.events().begin(), report.events().end());
+  if (report.eval()) has_eval_ = true;
+  Merge(report.shards(), report.rank(), report.eval() ? &eval_ : &train_);
+  bytes_ += report.ByteSizeLong();
+}
+
+void StepMerger::Merge(const model::StepShards& from, uint32_t rank, Side* side) {
+  model::StepShards* into = &side->shards;
+  auto* index = &side->index;
+
+  for (const model::Source& source : from.token_sources()) {
+    if (FindReplica(into->token_sources(), source) != Replica::kNew) continue;
+    *into->add_token_sources() = source;
+    into->set_tokens(into->tokens() + from.tokens());
+  }
+
+  // A rank says a scalar or a tensor once per step; what it says again is a repeat.
+  for (const model::ScalarShard& shard : from.scalars()) {
+    const Key key{kScalar, shard.scope(), shard.rank(), shard.name()};
+    if (index->try_emplace(key, into->scalars_size()).second) *into->add_scalars() = shard;
+  }
+  for (const model::TensorShard& shard : from.tensors()) {
+    const Key key{kTensor, shard.layer(), shard.rank(), shard.name()};
+    if (index->try_emplace(key, into->tensors_size()).second) *into->add_tensors() = shard;
+  }
+
+  MergeSourced(
+      from.logits(), "attention_logits", rank,
+      [](const auto& s) {
+        return Key{kLogit, s.layer(), s.head(), ""};
+      },
+      into->mutable_logits(), index, into);
+  MergeSourced(
+      from.qk(), "qk", rank,
+      [](const auto& s) {
+        return Key{kQk, s.layer(), s.head(), ""};
+      },
+      into->mutable_qk(), index, into);
+  MergeSourced(
+      from.gates(), "router_gates", rank,
+      [](const auto& s) {
+        return Key{kGate, s.layer(), 0, ""};
+      },
+      into->mutable_gates(), index, into);
+  MergeSourced(
+      from.load(), "router_load", rank,
+      [](const auto& s) {
+        return Key{kLoad, s.layer(),
+                   (static_cast<int64_t>(s.expert_offset()) << 32) | s.counts_size(), ""};
+      },
+      into->mutable_load(), index, into);
+  MergeSourced(
+      from.router_weights(), "router_weights", rank,
+      [](const auto& s) {
+        return Key{kRouterWeight, s.layer(), 0, ""};
+      },
+      into->mutable_router_weights(), index, into);
+  MergeSourced(
+      from.coactivation(), "router_coactivation", rank,
+      [](const auto& s) {
+        return Key{kCoactivation, s.layer(), 0, ""};
+      },
+      into->mutable_coactivation(), index, into);
+  MergeSourced(
+      from.policy(), "policy_mismatch", rank,
+      [](const auto&) {
+        return Key{kPolicy, 0, 0, ""};
+      },
+      into->mutable_policy(), index, into);
+
+  into->mutable_findings()->MergeFrom(from.findings());
+  for (const model::UndefinedShard& shard : from.undefined()) {
+    const Key key{kUndefined, 0, 0, shard.indicator() + "\n" + shard.reason()};
+    auto [it, first] = index->try_emplace(key, into->undefined_size());
+    if (first) {
+      *into->add_undefined() = shard;
+    } else {
+      model::UndefinedShard* total = into->mutable_undefined(it->second);
+      total->set_count(total->count() + shard.count());
+    }
+  }
+}
+
+}  // namespace foreshock

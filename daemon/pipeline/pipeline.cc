@@ -1,0 +1,425 @@
+#include "daemon/pipeline/pipeline.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/check.h"
+#include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/pipeline/rank_stream.h"
+
+namespace foreshock {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+constexpr size_t kQueueItemsMax = 1u << 20;
+constexpr size_t kWorkPerCommitMax = 4096;
+
+absl::Status DrainingError() {
+  return absl::UnavailableError("the daemon is shutting down; reconnect in a moment");
+}
+
+}  // namespace
+
+// What ingest holds: ends the stream when it goes.
+class RankStreamHandle final : public PushStream {
+ public:
+  explicit RankStreamHandle(std::shared_ptr<RankStream> stream) : stream_(std::move(stream)) {}
+  ~RankStreamHandle() override {
+    stream_->Detach();
+    // A closed queue means the pipeline has stopped: nobody is left to be told.
+    (void)stream_->pipeline()->Enqueue(Pipeline::EndWork{stream_});
+  }
+  const v1::HelloAck& hello_ack() const override { return stream_->hello_ack(); }
+  absl::Status Submit(const v1::Report& report, const StreamNames& names,
+                      std::vector<v1::Rejection> rejections) override {
+    return stream_->Submit(report, names, std::move(rejections), stream_);
+  }
+  absl::Status Submit(const v1::Goodbye& goodbye) override {
+    return stream_->pipeline()->Enqueue(Pipeline::GoodbyeWork{stream_, goodbye.outcome()});
+  }
+
+ private:
+  const std::shared_ptr<RankStream> stream_;
+};
+
+Pipeline::Pipeline(Options options, Deps deps)
+    : options_(std::move(options)),
+      deps_(std::move(deps)),
+      queue_({.items_max = kQueueItemsMax, .bytes_max = SIZE_MAX}),
+      rules_(deps_.rules) {}
+
+Pipeline::~Pipeline() {
+  const absl::Status stopped = Stop(absl::Seconds(5));
+  if (!stopped.ok()) LogWarning("pipeline", std::string(stopped.message()));
+}
+
+absl::Status Pipeline::Start() {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RunRow> runs, deps_.store->Runs());
+  for (const model::RunRow& run : runs) {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
+                               deps_.store->Attempts(run.name()));
+    const bool ended = attempts.empty() || attempts.back().state() != v1::RUN_STATE_UNSPECIFIED;
+    if (ended) continue;  // read back when somebody asks for it
+    FORESHOCK_RETURN_IF_ERROR(LoadRun(run.name()));
+  }
+  PublishConnections();
+  writer_ = std::thread([this] { WriterLoop(); });
+  syncer_ = std::thread([this] { SyncLoop(); });
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::LoadRun(const std::string& run) {
+  auto state = std::make_unique<RunState>(run, options_.run, rules_, &stats_);
+  absl::StatusOr<std::vector<model::AlertRow>> alerts =
+      state->Load(*deps_.store, deps_.clock->Now());
+  FORESHOCK_RETURN_IF_ERROR(
+      Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
+  runs_[run] = std::move(state);
+  deps_.listener->OnRun(run);
+  for (const model::AlertRow& alert : *alerts) deps_.listener->OnAlert(alert, /*restored=*/true);
+  return absl::OkStatus();
+}
+
+// ---- Any thread.
+
+absl::Status Pipeline::Reserve(size_t bytes) {
+  if (draining_) return DrainingError();
+  if (!stats_.store_writable) {
+    return absl::ResourceExhaustedError(
+        "the store cannot be written (see the daemon's log); nothing is taken until it can");
+  }
+  const uint64_t before = stats_.queue_bytes.fetch_add(bytes);
+  if (before > 0 && before + bytes > options_.queue_bytes_max) {
+    stats_.queue_bytes -= bytes;
+    ++stats_.queue_refusals;
+    return absl::ResourceExhaustedError(absl::StrCat("the ingest queue holds ", before, " of ",
+                                                     options_.queue_bytes_max, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::Enqueue(Work work) {
+  const size_t reserved =
+      std::holds_alternative<ReportWork>(work) ? std::get<ReportWork>(work).bytes : 0;
+  if (queue_.TryPush(std::move(work), 0)) return absl::OkStatus();
+  stats_.queue_bytes -= reserved;
+  if (queue_.closed()) return DrainingError();
+  ++stats_.queue_refusals;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the ingest queue holds ", kQueueItemsMax, " items"));
+}
+
+absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
+  std::promise<absl::Status> promise;
+  FORESHOCK_RETURN_IF_ERROR(Enqueue(CallWork{
+      std::move(call), [&promise](const absl::Status& status) { promise.set_value(status); }}));
+  return promise.get_future().get();
+}
+
+absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hello,
+                                                           PushStream::AckFn on_ack,
+                                                           PushStream::EndFn on_end) {
+  if (draining_) return DrainingError();
+  auto stream = std::make_shared<RankStream>(this, hello, next_stream_++, std::move(on_ack),
+                                             std::move(on_end));
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
+    FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
+                               run->Open(hello, stream->id(), deps_.clock->Now(), &batch_));
+    v1::HelloAck ack;
+    ack.set_attempt(admitted.attempt);
+    ack.set_last_committed_seq(admitted.last_committed_seq);
+    *ack.mutable_limits() = options_.limits;
+    ack.set_server_version(options_.version);
+    stream->Admit(admitted, ack);
+    if (auto replaced = streams_.find(admitted.replaced); replaced != streams_.end()) {
+      replaced->second->End(absl::AbortedError("the same process has opened a newer stream"));
+    }
+    streams_[stream->id()] = stream;
+    stats_.streams = streams_.size();
+    touched_.insert(hello.run());
+    changed_.insert(hello.run());
+    return absl::OkStatus();
+  }));
+  return std::make_unique<RankStreamHandle>(std::move(stream));
+}
+
+absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
+  return CallAndCommit([this, rules = std::move(rules)] {
+    rules_ = rules;
+    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &batch_);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1::Event& event) {
+  uint32_t attempt = 0;
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
+    attempt = state->Declare(event, deps_.clock->Now(), &batch_);
+    return absl::OkStatus();
+  }));
+  return attempt;
+}
+
+absl::Status Pipeline::PinRun(const std::string& run, bool pinned) {
+  return CallAndCommit([&]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
+    state->SetPinned(pinned, &batch_);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
+  uint64_t series = 0;
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
+    const auto state = runs_.find(run);
+    if (state != runs_.end() && state->second->connected()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run '", run, "' has connected ranks; it can be deleted once they are gone"));
+    }
+    Commit();  // so that nothing of the run is written after it is gone
+    FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
+    runs_.erase(run);
+    deps_.listener->OnRunDeleted(run);
+    return absl::OkStatus();
+  }));
+  return series;
+}
+
+std::map<std::string, std::vector<RunState::Connections>> Pipeline::connections() const {
+  MutexLock lock(&published_mutex_);
+  return published_;
+}
+
+void Pipeline::Drain() {
+  if (draining_.exchange(true)) return;
+  (void)Enqueue(CallWork{[] { return absl::OkStatus(); },
+                         [this](const absl::Status&) {
+                           for (auto& [id, stream] : streams_) stream->End(DrainingError());
+                         }});
+}
+
+absl::Status Pipeline::Stop(absl::Duration deadline) {
+  if (!writer_.joinable()) return absl::OkStatus();
+  Drain();
+  queue_.Close();
+  std::future<void> joined = std::async(std::launch::async, [this] { writer_.join(); });
+  const bool in_time =
+      joined.wait_for(absl::ToChronoNanoseconds(deadline)) == std::future_status::ready;
+  joined.wait();
+  {
+    MutexLock lock(&sync_mutex_);
+    sync_stop_ = true;
+    sync_wakeup_.NotifyAll();
+  }
+  syncer_.join();
+  return in_time
+             ? absl::OkStatus()
+             : absl::DeadlineExceededError(absl::StrCat(
+                   "committing what was queued took longer than ", absl::FormatDuration(deadline)));
+}
+
+// ---- The writer's thread.
+
+void Pipeline::WriterLoop() {
+  while (true) {
+    std::vector<Work> work = queue_.PopAllFor(kTick, kWorkPerCommitMax);
+    for (Work& item : work) {
+      std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
+    }
+    Settle(deps_.clock->Now());
+    Commit();
+    if (work.empty() && queue_.closed()) return;
+  }
+}
+
+void Pipeline::Handle(ReportWork work) {
+  stats_.queue_bytes -= work.bytes;
+  const RankStream& stream = *work.stream;
+  const auto run = runs_.find(stream.run());
+  if (run == runs_.end()) return;  // deleted meanwhile; its streams were gone
+  v1::Ack& ack = acks_[stream.id()];
+  ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
+  for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
+  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &batch_)) {
+    case RunState::Taken::kNew:
+      break;
+    case RunState::Taken::kDuplicate:
+      ack.set_duplicates(ack.duplicates() + 1);
+      break;
+    case RunState::Taken::kTooLate: {
+      v1::Rejection* rejection = ack.add_rejections();
+      rejection->set_seq(work.report.seq());
+      rejection->set_code(static_cast<uint32_t>(absl::StatusCode::kOutOfRange));
+      rejection->set_reason(absl::StrCat("step ", work.report.step(),
+                                         " closed too long ago to be merged again; a process that "
+                                         "goes back in steps must say Hello with a new launch_id"));
+      break;
+    }
+  }
+  touched_.insert(stream.run());
+}
+
+void Pipeline::Handle(GoodbyeWork work) {
+  const RankStream& stream = *work.stream;
+  const auto run = runs_.find(stream.run());
+  if (run == runs_.end()) return;
+  run->second->Goodbye(stream.attempt(), stream.rank(), stream.client_instance(), work.outcome,
+                       &batch_);
+  acks_[stream.id()];  // an Ack with nothing new tells that the Goodbye is committed
+  touched_.insert(stream.run());
+  changed_.insert(stream.run());
+}
+
+void Pipeline::Handle(EndWork work) {
+  const RankStream& stream = *work.stream;
+  streams_.erase(stream.id());
+  stats_.streams = streams_.size();
+  const auto run = runs_.find(stream.run());
+  if (run == runs_.end()) return;
+  run->second->StreamEnded(stream.attempt(), stream.rank(), stream.id());
+  changed_.insert(stream.run());
+}
+
+void Pipeline::Handle(CallWork work) {
+  absl::Status status = work.call();
+  if (!status.ok()) {
+    work.done(status);
+  } else {
+    done_.push_back(std::move(work.done));
+  }
+}
+
+void Pipeline::Settle(absl::Time now) {
+  if (now >= settle_all_at_) {
+    settle_all_at_ = now + kTick;
+    for (auto& [name, run] : runs_) run->Settle(now, &batch_);
+    uint64_t steps = 0;
+    uint64_t bytes = 0;
+    uint64_t silent = 0;
+    for (auto& [name, run] : runs_) {
+      steps += run->open_steps();
+      bytes += run->open_bytes();
+      for (const auto& attempt : run->connections()) silent += attempt.silent_ranks.size();
+    }
+    stats_.open_steps = steps;
+    stats_.open_bytes = bytes;
+    if (stats_.silent_ranks.exchange(silent) != silent) {
+      for (auto& [name, run] : runs_) changed_.insert(name);
+    }
+  } else {
+    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &batch_);
+  }
+  touched_.clear();
+}
+
+void Pipeline::Commit() {
+  if (!batch_.empty()) {
+    const absl::Time now = deps_.clock->Now();
+    if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
+    const absl::Time started = absl::Now();
+    const absl::Status status = deps_.store->Write(batch_);
+    if (!status.ok()) {
+      ++stats_.commit_failures;
+      stats_.store_writable = false;
+      retry_at_ = now + options_.retry_interval;
+      LogEvery("pipeline.commit", LogLevel::kError, "pipeline",
+               absl::StrCat("the store cannot be written; nothing is acknowledged until it can: ",
+                            status.message()));
+      for (auto& done : done_) done(status);
+      done_.clear();
+      return;
+    }
+    if (!stats_.store_writable.exchange(true)) {
+      LogInfo("pipeline", "the store can be written again");
+    }
+    stats_.ObserveCommit(absl::Now() - started);
+  }
+  AfterCommit();
+}
+
+void Pipeline::AfterCommit() {
+  // The batch is taken first: a callback may not see it half told.
+  const StoreBatch committed = std::exchange(batch_, {});
+  for (const auto& [id, ack] : std::exchange(acks_, {})) {
+    if (const auto stream = streams_.find(id); stream != streams_.end()) {
+      stream->second->SendAck(ack);
+    }
+  }
+  for (const ClosedStep& step : committed.steps) deps_.listener->OnStep(step);
+  for (const auto& alert : committed.alerts) {
+    deps_.listener->OnAlert(alert.row, /*restored=*/false);
+  }
+  if (!changed_.empty()) {
+    PublishConnections();
+    for (const std::string& run : std::exchange(changed_, {})) deps_.listener->OnRun(run);
+  }
+  for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
+}
+
+void Pipeline::PublishConnections() {
+  std::map<std::string, std::vector<RunState::Connections>> fresh;
+  for (const auto& [name, run] : runs_) fresh[name] = run->connections();
+  MutexLock lock(&published_mutex_);
+  published_ = std::move(fresh);
+}
+
+absl::StatusOr<RunState*> Pipeline::FindRun(const std::string& run, bool create) {
+  if (const auto known = runs_.find(run); known != runs_.end()) return known->second.get();
+  FORESHOCK_RETURN_IF_ERROR(MakeRoomForRun());
+  const absl::Status stored = deps_.store->Run(run).status();
+  if (stored.ok()) {
+    FORESHOCK_RETURN_IF_ERROR(LoadRun(run));
+  } else if (absl::IsNotFound(stored) && create) {
+    runs_[run] = std::make_unique<RunState>(run, options_.run, rules_, &stats_);
+  } else {
+    return stored;
+  }
+  return runs_.at(run).get();
+}
+
+// Runs without a rank or an open step may leave memory; they are read back when needed.
+absl::Status Pipeline::MakeRoomForRun() {
+  if (runs_.size() < options_.runs_max) return absl::OkStatus();
+  const auto idle = std::find_if(runs_.begin(), runs_.end(), [](const auto& entry) {
+    return !entry.second->connected() && entry.second->open_steps() == 0;
+  });
+  if (idle == runs_.end()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the limit of ", options_.runs_max,
+                                                     " live runs is reached (limits.runs_max)"));
+  }
+  touched_.erase(idle->first);
+  runs_.erase(idle);
+  return absl::OkStatus();
+}
+
+// ---- The syncer's thread.
+
+void Pipeline::SyncLoop() {
+  uint64_t synced_commits = 0;
+  while (true) {
+    {
+      MutexLock lock(&sync_mutex_);
+      if (!sync_stop_) sync_wakeup_.WaitFor(&sync_mutex_, options_.sync_interval);
+      if (sync_stop_) break;
+    }
+    const uint64_t commits = stats_.commits;
+    if (commits == synced_commits) continue;
+    const absl::Status status = deps_.store->Sync();
+    if (status.ok()) {
+      synced_commits = commits;
+    } else {
+      ++stats_.sync_failures;
+      LogEvery("pipeline.sync", LogLevel::kError, "pipeline",
+               absl::StrCat("the write-ahead log cannot be synced: ", status.message()));
+    }
+  }
+  const absl::Status last = deps_.store->Sync();
+  if (!last.ok()) LogError("pipeline", absl::StrCat("last sync: ", last.message()));
+}
+
+}  // namespace foreshock

@@ -1,0 +1,163 @@
+// The daemon's core: takes validated reports, merges, computes, judges and commits them, and only
+// then acknowledges. One writer's thread owns all state of all runs; what is per payload is
+// computed on the callers' threads before.
+//
+//   Pipeline pipeline(options, {.store = &store, .clock = &clock, .rules = rules,
+//                               .listener = &listener});
+//   FORESHOCK_RETURN_IF_ERROR(pipeline.Start());   // reads back what a restart left open
+//   ... IngestService(&pipeline) ...
+//   pipeline.Stop(absl::Seconds(5));
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/base/bounded_queue.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/mutex.h"
+#include "daemon/ingest/sink.h"
+#include "daemon/pipeline/listener.h"
+#include "daemon/pipeline/run_state.h"
+#include "daemon/pipeline/stats.h"
+#include "daemon/rules/rule_set.h"
+#include "daemon/store/store.h"
+
+namespace foreshock {
+
+class RankStream;
+
+// Thread-safe.
+class Pipeline final : public ReportSink {
+ public:
+  struct Options {
+    RunState::Options run;
+    size_t queue_bytes_max = 64u << 20;                // reports between summarise and commit
+    size_t runs_max = 1000;                            // in memory
+    absl::Duration sync_interval = absl::Seconds(1);   // what a power failure can take
+    absl::Duration retry_interval = absl::Seconds(1);  // between writes to a store that refuses
+    v1::Limits limits;                                 // told to clients
+    std::string version;
+  };
+  struct Deps {
+    Store* store = nullptr;
+    const Clock* clock = nullptr;
+    std::shared_ptr<const RuleSet> rules;
+    PipelineListener* listener = nullptr;
+  };
+
+  Pipeline(Options options, Deps deps);
+  ~Pipeline() override;
+
+  // Reads runs that had not ended back from the store and starts the threads.
+  absl::Status Start();
+
+  // No new streams; those there are end with Unavailable once what was queued is acknowledged.
+  void Drain();
+  // Drain, commit what is queued, stop the threads. DeadlineExceeded if the queue could not be
+  // committed in time (it was not acknowledged, so senders will repeat it).
+  absl::Status Stop(absl::Duration deadline);
+
+  absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, PushStream::AckFn on_ack,
+                                                   PushStream::EndFn on_end) override;
+
+  absl::Status ReplaceRules(std::shared_ptr<const RuleSet> rules);
+  // The attempt it was added to. NotFound for an unknown run.
+  absl::StatusOr<uint32_t> DeclareEvent(const std::string& run, const v1::Event& event);
+  absl::Status PinRun(const std::string& run, bool pinned);
+  // FailedPrecondition while a rank is connected.
+  absl::StatusOr<uint64_t> DeleteRun(const std::string& run);
+
+  // Connections of the runs in memory, by run name; waits for nothing.
+  std::map<std::string, std::vector<RunState::Connections>> connections() const;
+  const PipelineStats& stats() const { return stats_; }
+
+ private:
+  friend class RankStream;
+  friend class RankStreamHandle;
+
+  struct ReportWork {
+    std::shared_ptr<RankStream> stream;
+    model::ShardReport report;
+    std::vector<v1::Rejection> rejections;
+    size_t bytes = 0;  // reserved
+  };
+  struct GoodbyeWork {
+    std::shared_ptr<RankStream> stream;
+    v1::Outcome outcome = v1::OUTCOME_UNSPECIFIED;
+  };
+  struct EndWork {
+    std::shared_ptr<RankStream> stream;
+  };
+  // `call` runs on the writer's thread; `done` hears of the commit of what it changed.
+  struct CallWork {
+    std::function<absl::Status()> call;
+    std::function<void(const absl::Status&)> done;
+  };
+  using Work = std::variant<ReportWork, GoodbyeWork, EndWork, CallWork>;
+
+  // On any thread.
+  absl::Status Reserve(size_t bytes);
+  absl::Status Enqueue(Work work);
+  // Waits until the writer's thread has run `call` and committed what it changed.
+  absl::Status CallAndCommit(std::function<absl::Status()> call);
+
+  // On the writer's thread.
+  void WriterLoop();
+  void Handle(ReportWork work);
+  void Handle(GoodbyeWork work);
+  void Handle(EndWork work);
+  void Handle(CallWork work);
+  void Settle(absl::Time now);
+  void Commit();
+  void AfterCommit();
+  void PublishConnections();
+  absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);
+  absl::Status LoadRun(const std::string& run);
+  absl::Status MakeRoomForRun();
+
+  void SyncLoop();
+
+  const Options options_;
+  const Deps deps_;
+  PipelineStats stats_;
+  BoundedQueue<Work> queue_;
+  std::atomic<bool> draining_{false};
+  std::atomic<StreamId> next_stream_{1};
+
+  // Only on the writer's thread, or before it runs.
+  std::shared_ptr<const RuleSet> rules_;
+  std::map<std::string, std::unique_ptr<RunState>> runs_;
+  absl::flat_hash_map<StreamId, std::shared_ptr<RankStream>> streams_;
+  StoreBatch batch_;                  // grows until it is committed
+  std::map<StreamId, v1::Ack> acks_;  // for after the commit
+  std::vector<std::function<void(const absl::Status&)>> done_;
+  std::set<std::string> touched_;  // runs that got work since the last Settle
+  std::set<std::string> changed_;  // runs whose connections or attempts changed
+  absl::Time settle_all_at_ = absl::InfinitePast();
+  absl::Time retry_at_ = absl::InfinitePast();
+
+  mutable Mutex published_mutex_;
+  std::map<std::string, std::vector<RunState::Connections>> published_
+      ABSL_GUARDED_BY(published_mutex_);
+
+  Mutex sync_mutex_;
+  CondVar sync_wakeup_;
+  bool sync_stop_ ABSL_GUARDED_BY(sync_mutex_) = false;
+
+  std::thread writer_;
+  std::thread syncer_;
+};
+
+}  // namespace foreshock

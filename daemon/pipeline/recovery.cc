@@ -1,0 +1,94 @@
+// Reading a run back from the store: RunState::Load and what it needs.
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/pipeline/run_state.h"
+#include "daemon/store/step_reader.h"
+
+namespace foreshock {
+
+absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, absl::Time now) {
+  FORESHOCK_ASSIGN_OR_RETURN(row_, store.Run(run_));
+  known_ = true;
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::AttemptRow> attempts, store.Attempts(run_));
+  for (model::AttemptRow& attempt : attempts) {
+    FORESHOCK_RETURN_IF_ERROR(LoadAttempt(store, std::move(attempt), now));
+  }
+  std::vector<model::AlertRow> unresolved;
+  if (attempts_.empty()) return unresolved;
+
+  evaluator_ = std::make_unique<Evaluator>(rules_, run_, row_.model());
+  FORESHOCK_RETURN_IF_ERROR(PrimeRules(store));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));
+  for (const model::AlertRow& row : alerts) {
+    if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
+    FORESHOCK_RETURN_IF_ERROR(
+        Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
+    unresolved.push_back(row);
+  }
+  return unresolved;
+}
+
+absl::Status RunState::LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now) {
+  const uint32_t number = row.number();
+  Attempt& attempt = attempts_[number];
+  attempt.row = std::move(row);
+  attempt.model = row_.model();
+  attempt.open_steps = std::make_unique<OpenSteps>(options_.open_steps, attempt.row.world_size());
+
+  std::vector<model::ShardReport> reports;
+  FORESHOCK_RETURN_IF_ERROR(
+      store.OpenReports(run_, number, [&reports](const model::ShardReport& report) {
+        reports.push_back(report);
+        return true;
+      }));
+  if (attempt.row.has_last_step()) {
+    const int64_t settled = reports.empty() ? attempt.row.last_step() : reports.front().step() - 1;
+    attempt.settled_written = settled;
+    attempt.open_steps->RestoreClosed(attempt.row.last_step(), settled);
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RankRow> ranks, store.Ranks(run_, number));
+  for (const model::RankRow& rank : ranks) {
+    attempt.ranks[{rank.rank(), rank.client_instance()}] = rank;
+    attempt.open_steps->RestoreRank(rank.rank(), rank.has_last_step() ? rank.last_step() : -1,
+                                    rank.outcome() != v1::OUTCOME_UNSPECIFIED);
+  }
+  for (const model::ShardReport& report : reports) {
+    attempt.open_steps->RestoreReport(report, now);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunState::PrimeRules(const Store& store) {
+  Attempt& newest = attempts_.rbegin()->second;
+  uint32_t begun = 0;
+  const auto begin = [this, &begun](uint32_t number) {
+    const model::AttemptRow& row = attempts_.at(number).row;
+    AttemptStart start{.number = number, .resume_step = std::nullopt};
+    if (row.has_resume_step()) start.resume_step = row.resume_step();
+    evaluator_->BeginAttempt(start);
+    begun = number;
+  };
+
+  StepRange range;
+  for (const auto& [number, attempt] : attempts_) {
+    if (!attempt.row.has_last_step()) continue;
+    range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
+  }
+  FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, range, [&](const ClosedStep& step) {
+    // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not
+    // the past of anything.
+    if (step.row.attempt < begun) return true;
+    if (step.row.attempt != begun) begin(step.row.attempt);
+    attempts_.at(step.row.attempt).history.Observe(step);
+    evaluator_->Prime(step);
+    return true;
+  }));
+  if (begun != newest.row.number()) begin(newest.row.number());
+  return absl::OkStatus();
+}
+
+}  // namespace foreshock

@@ -1,0 +1,320 @@
+#include "daemon/pipeline/run_state.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/check.h"
+#include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/indicators/finish.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace foreshock {
+namespace {
+
+bool SameMessage(const google::protobuf::Message& a, const google::protobuf::Message& b) {
+  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
+
+bool Ended(v1::RunState state) {
+  return state == v1::RUN_STATE_FINISHED || state == v1::RUN_STATE_FAILED ||
+         state == v1::RUN_STATE_PREEMPTED;
+}
+
+}  // namespace
+
+RunState::RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
+                   PipelineStats* stats)
+    : run_(std::move(run)), options_(options), stats_(stats), rules_(std::move(rules)) {
+  row_.set_name(run_);
+}
+
+bool RunState::IsNewest(const Attempt& attempt) const {
+  return attempt.row.number() == attempts_.rbegin()->first;
+}
+
+// The attempt of the hello's launch: 0 if it is a new launch.
+absl::StatusOr<uint32_t> RunState::FindAttempt(const v1::Hello& hello) const {
+  for (const auto& [number, attempt] : attempts_) {
+    if (attempt.row.launch_id() != hello.launch_id()) continue;
+    if (attempt.row.world_size() != hello.world_size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Hello of run '", run_, "', rank ", hello.rank(), ": world_size is ",
+                       hello.world_size(), ", but other ranks of launch '", hello.launch_id(),
+                       "' said ", attempt.row.world_size(), "; a launch has one world size"));
+    }
+    if (hello.has_model() && attempt.model.ByteSizeLong() != 0 &&
+        !SameMessage(hello.model(), attempt.model)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Hello of run '", run_, "', rank ", hello.rank(), ": model shape {",
+          hello.model().ShortDebugString(), "} differs from {", attempt.model.ShortDebugString(),
+          "} of other ranks of launch '", hello.launch_id(), "'; give the whole model's shape"));
+    }
+    return number;
+  }
+  return 0u;
+}
+
+RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now,
+                                          StoreBatch* batch) {
+  const uint32_t number = attempts_.empty() ? 1 : attempts_.rbegin()->first + 1;
+  if (number > 1) {
+    // Nothing closes an attempt that was killed but its successor.
+    Attempt& previous = attempts_.rbegin()->second;
+    CloseSteps(&previous, previous.open_steps->Retire(), batch);
+  }
+  Attempt& attempt = attempts_[number];
+  attempt.row.set_number(number);
+  attempt.row.set_launch_id(hello.launch_id());
+  attempt.row.set_world_size(hello.world_size());
+  attempt.row.set_started_unix_ns(absl::ToUnixNanos(now));
+  if (hello.has_parent_attempt()) {
+    attempt.row.set_parent(hello.parent_attempt());
+  } else if (number > 1) {
+    attempt.row.set_parent(number - 1);
+  }
+  if (hello.has_resume_step()) attempt.row.set_resume_step(hello.resume_step());
+  attempt.model = hello.has_model() ? hello.model() : row_.model();
+  attempt.open_steps = std::make_unique<OpenSteps>(options_.open_steps, hello.world_size());
+
+  row_.mutable_labels()->insert(hello.labels().begin(), hello.labels().end());
+  if (hello.has_model()) *row_.mutable_model() = hello.model();
+  if (!known_) {
+    row_.set_created_unix_ns(absl::ToUnixNanos(now));
+    known_ = true;
+  }
+  batch->runs.push_back(row_);
+  batch->attempts.push_back({run_, attempt.row});
+
+  if (evaluator_ == nullptr || number == 1) {
+    evaluator_ = std::make_unique<Evaluator>(rules_, run_, attempt.model);
+  }
+  AttemptStart start{.number = number, .resume_step = std::nullopt};
+  if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
+  evaluator_->BeginAttempt(start);
+  return attempt;
+}
+
+absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
+                                                  absl::Time now, StoreBatch* batch) {
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t number, FindAttempt(hello));
+  Attempt& attempt = number == 0 ? BeginAttempt(hello, now, batch) : attempts_.at(number);
+  const std::pair key(hello.rank(), hello.client_instance());
+
+  Admitted admitted{.attempt = attempt.row.number()};
+  if (auto other = attempt.connected.find(hello.rank()); other != attempt.connected.end()) {
+    if (other->second.first != hello.client_instance()) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("run '", run_, "', launch '", hello.launch_id(), "': rank ", hello.rank(),
+                       " is connected from another process (client_instance '", other->second.first,
+                       "'); one process speaks for a rank"));
+    }
+    admitted.replaced = other->second.second;
+  }
+  for (const auto& [other, rank] : attempt.ranks) {
+    if (other.first != hello.rank()) continue;
+    if (!SameMessage(rank.coordinates(), hello.coordinates())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "run '", run_, "', launch '", hello.launch_id(), "': rank ", hello.rank(),
+          " changed its coordinates from {", rank.coordinates().ShortDebugString(), "} to {",
+          hello.coordinates().ShortDebugString(), "}; they are fixed for a launch"));
+    }
+  }
+
+  model::RankRow& rank = attempt.ranks[key];
+  rank.set_rank(hello.rank());
+  rank.set_client_instance(hello.client_instance());
+  *rank.mutable_coordinates() = hello.coordinates();
+  *rank.mutable_plan() = hello.plan();
+  batch->ranks.push_back({run_, admitted.attempt, rank});
+  attempt.connected[hello.rank()] = {hello.client_instance(), stream};
+
+  std::shared_ptr<SharedSnapshots>& snapshots = attempt.snapshots[key];
+  if (snapshots == nullptr) snapshots = std::make_shared<SharedSnapshots>(options_.snapshots);
+  admitted.snapshots = snapshots;
+  admitted.last_committed_seq = rank.committed_seq();
+  return admitted;
+}
+
+RunState::Taken RunState::Add(uint32_t number, const model::ShardReport& report, absl::Time now,
+                              StoreBatch* batch) {
+  Attempt& attempt = attempts_.at(number);
+  model::RankRow& rank = attempt.ranks.at({report.rank(), report.client_instance()});
+  if (report.seq() <= rank.committed_seq()) {
+    ++stats_->reports_duplicate;
+    return Taken::kDuplicate;
+  }
+  rank.set_committed_seq(report.seq());
+  if (report.last_of_step()) {
+    rank.set_last_step(rank.has_last_step() ? std::max(rank.last_step(), report.step())
+                                            : report.step());
+  }
+  batch->ranks.push_back({run_, number, rank});
+  ++stats_->reports_committed;
+
+  switch (attempt.open_steps->Add(report, now)) {
+    case OpenSteps::Outcome::kTooLate:
+      ++stats_->reports_too_late;
+      return Taken::kTooLate;
+    case OpenSteps::Outcome::kLate:
+      ++stats_->reports_late;
+      break;
+    case OpenSteps::Outcome::kOpen:
+      break;
+  }
+  batch->reports.push_back({run_, number, report});
+  return Taken::kNew;
+}
+
+void RunState::Goodbye(uint32_t number, uint32_t rank, const std::string& client_instance,
+                       v1::Outcome outcome, StoreBatch* batch) {
+  Attempt& attempt = attempts_.at(number);
+  model::RankRow& row = attempt.ranks.at({rank, client_instance});
+  row.set_outcome(outcome);
+  batch->ranks.push_back({run_, number, row});
+  attempt.connected.erase(rank);
+  attempt.snapshots.erase({rank, client_instance});
+  attempt.open_steps->RankGone(rank);
+  UpdateOutcome(&attempt, batch);
+}
+
+// An attempt has ended when every process that spoke for it has said how.
+void RunState::UpdateOutcome(Attempt* attempt, StoreBatch* batch) {
+  v1::RunState state = v1::RUN_STATE_FINISHED;
+  std::map<uint32_t, v1::Outcome> by_rank;
+  for (const auto& [key, rank] : attempt->ranks) {
+    by_rank[key.first] = std::max(by_rank[key.first], rank.outcome());
+  }
+  for (const auto& [rank, outcome] : by_rank) {
+    if (outcome == v1::OUTCOME_UNSPECIFIED) return;
+    if (outcome == v1::OUTCOME_FAILED) state = v1::RUN_STATE_FAILED;
+    if (outcome == v1::OUTCOME_PREEMPTED && state == v1::RUN_STATE_FINISHED) {
+      state = v1::RUN_STATE_PREEMPTED;
+    }
+  }
+  attempt->row.set_state(state);
+  batch->attempts.push_back({run_, attempt->row});
+}
+
+void RunState::StreamEnded(uint32_t number, uint32_t rank, StreamId stream) {
+  Attempt& attempt = attempts_.at(number);
+  auto it = attempt.connected.find(rank);
+  if (it != attempt.connected.end() && it->second.second == stream) attempt.connected.erase(it);
+}
+
+uint32_t RunState::Declare(const v1::Event& event, absl::Time now, StoreBatch* batch) {
+  const uint32_t number = attempts_.rbegin()->first;
+  declared_.push_back(event);
+  model::EventRow row;
+  row.set_attempt(number);
+  *row.mutable_event() = event;
+  row.set_time_unix_ns(absl::ToUnixNanos(now));
+  batch->events.push_back({run_, std::move(row)});
+  return number;
+}
+
+void RunState::SetPinned(bool pinned, StoreBatch* batch) {
+  row_.set_pinned(pinned);
+  batch->runs.push_back(row_);
+}
+
+void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, StoreBatch* batch) {
+  rules_ = std::move(rules);
+  if (evaluator_ == nullptr) return;
+  for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
+    batch->alerts.push_back({run_, std::move(row)});
+  }
+}
+
+void RunState::Settle(absl::Time now, StoreBatch* batch) {
+  for (auto& [number, attempt] : attempts_) {
+    CloseSteps(&attempt, attempt.open_steps->TakeSettled(now), batch);
+    const std::optional<int64_t> settled = attempt.open_steps->settled_through();
+    if (settled.has_value() && settled != attempt.settled_written) {
+      batch->settled_steps.push_back({run_, number, *settled});
+      attempt.settled_written = settled;
+    }
+  }
+}
+
+void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled,
+                          StoreBatch* batch) {
+  for (const SettledStep& step : settled) {
+    ClosedStep closed;
+    closed.run = run_;
+    closed.row = step.row;
+    closed.row.attempt = attempt->row.number();
+    closed.events = step.merged->events();
+    if (!step.row.late) {
+      closed.events.insert(closed.events.end(), declared_.begin(), declared_.end());
+      declared_.clear();
+      for (const v1::Event& event : step.merged->events()) {
+        model::EventRow row;
+        row.set_attempt(closed.row.attempt);
+        *row.mutable_event() = event;
+        row.set_time_unix_ns(closed.row.time_unix_ns);
+        batch->events.push_back({run_, std::move(row)});
+      }
+    }
+    Finish(step.merged->train(), attempt->model, /*eval=*/false, &attempt->history, &closed);
+    if (step.merged->has_eval()) {
+      Finish(step.merged->eval(), attempt->model, /*eval=*/true, &attempt->history, &closed);
+    }
+
+    if (!step.row.late) {
+      if (!attempt->row.has_first_step()) attempt->row.set_first_step(step.row.step);
+      attempt->row.set_last_step(step.row.step);
+      batch->attempts.push_back({run_, attempt->row});
+      ++stats_->steps_closed;
+      if (step.row.partial) ++stats_->steps_partial;
+      // Only the newest attempt is judged: an older one that still speaks is a leftover.
+      if (IsNewest(*attempt)) JudgeStep(closed, batch);
+    }
+    stats_->points_written += closed.samples.size();
+    batch->steps.push_back(std::move(closed));
+  }
+}
+
+void RunState::JudgeStep(const ClosedStep& closed, StoreBatch* batch) {
+  for (model::AlertRow& row : evaluator_->Evaluate(closed)) {
+    batch->alerts.push_back({run_, std::move(row)});
+  }
+}
+
+std::optional<absl::Time> RunState::next_deadline() const {
+  std::optional<absl::Time> earliest;
+  for (const auto& [number, attempt] : attempts_) {
+    const std::optional<absl::Time> deadline = attempt.open_steps->next_deadline();
+    if (deadline.has_value()) earliest = std::min(earliest.value_or(*deadline), *deadline);
+  }
+  return earliest;
+}
+
+std::vector<RunState::Connections> RunState::connections() const {
+  std::vector<Connections> result;
+  for (const auto& [number, attempt] : attempts_) {
+    result.push_back({number, static_cast<uint32_t>(attempt.connected.size()),
+                      attempt.open_steps->silent_ranks()});
+  }
+  return result;
+}
+
+bool RunState::connected() const {
+  return std::any_of(attempts_.begin(), attempts_.end(),
+                     [](const auto& entry) { return !entry.second.connected.empty(); });
+}
+
+size_t RunState::open_steps() const {
+  size_t sum = 0;
+  for (const auto& [number, attempt] : attempts_) sum += attempt.open_steps->open_steps();
+  return sum;
+}
+
+size_t RunState::open_bytes() const {
+  size_t sum = 0;
+  for (const auto& [number, attempt] : attempts_) sum += attempt.open_steps->bytes();
+  return sum;
+}
+
+}  // namespace foreshock

@@ -1,0 +1,121 @@
+// Everything the daemon holds in memory about one run: its attempts, who is connected, the open
+// steps and the evaluator. Only on the writer's thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/base/mutex.h"
+#include "daemon/indicators/history.h"
+#include "daemon/indicators/snapshots.h"
+#include "daemon/merge/open_steps.h"
+#include "daemon/model/rows.pb.h"
+#include "daemon/pipeline/stats.h"
+#include "daemon/rules/evaluator.h"
+#include "daemon/store/store.h"
+#include "foreshock/v1/ingest.pb.h"
+
+namespace foreshock {
+
+using StreamId = uint64_t;  // 0: none
+
+// The weight snapshots of one process, shared by its stream and the one that replaces it after a
+// reconnect. Used on the callers' threads.
+struct SharedSnapshots {
+  explicit SharedSnapshots(Snapshots::Options options) : snapshots(options) {}
+  Mutex mutex;
+  Snapshots snapshots ABSL_GUARDED_BY(mutex);
+};
+
+class RunState {
+ public:
+  struct Options {
+    OpenSteps::Options open_steps;
+    Snapshots::Options snapshots;  // per rank
+  };
+  struct Admitted {
+    uint32_t attempt = 0;
+    uint64_t last_committed_seq = 0;
+    std::shared_ptr<SharedSnapshots> snapshots;
+    StreamId replaced = 0;  // an older stream of the same process, to be ended
+  };
+  enum class Taken { kNew, kDuplicate, kTooLate };
+
+  RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
+           PipelineStats* stats);
+
+  // Reads the run back from the store: attempts, marks, open statistics, alerts, and as much
+  // history as the windows need. Returns the alerts that are not resolved.
+  absl::StatusOr<std::vector<model::AlertRow>> Load(const Store& store, absl::Time now);
+
+  // A rank says hello. Errors as ReportSink::Open. Changes go into `batch`.
+  absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
+                                StoreBatch* batch);
+  Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now, StoreBatch* batch);
+  void Goodbye(uint32_t attempt, uint32_t rank, const std::string& client_instance,
+               v1::Outcome outcome, StoreBatch* batch);
+  void StreamEnded(uint32_t attempt, uint32_t rank, StreamId stream);
+
+  // Declared from outside the training process; applies from the next step that closes.
+  uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
+  void SetPinned(bool pinned, StoreBatch* batch);
+  void ReplaceRules(std::shared_ptr<const RuleSet> rules, StoreBatch* batch);
+
+  // Closes what is due, computes and judges it.
+  void Settle(absl::Time now, StoreBatch* batch);
+  std::optional<absl::Time> next_deadline() const;
+
+  struct Connections {
+    uint32_t attempt = 0;
+    uint32_t ranks_connected = 0;
+    std::vector<uint32_t> silent_ranks;
+  };
+  std::vector<Connections> connections() const;  // by attempt
+  const std::string& run() const { return run_; }
+  bool connected() const;
+  size_t open_steps() const;
+  size_t open_bytes() const;
+
+ private:
+  // What the marks, the merge and the indicators need of one attempt.
+  struct Attempt {
+    model::AttemptRow row;
+    v1::ModelShape model;
+    std::unique_ptr<OpenSteps> open_steps;
+    History history;
+    std::map<std::pair<uint32_t, std::string>, model::RankRow> ranks;  // (rank, client_instance)
+    absl::flat_hash_map<uint32_t, std::pair<std::string, StreamId>> connected;  // by rank
+    std::map<std::pair<uint32_t, std::string>, std::shared_ptr<SharedSnapshots>> snapshots;
+    std::optional<int64_t> settled_written;  // open statistics deleted up to here
+  };
+
+  Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, StoreBatch* batch);
+  absl::StatusOr<uint32_t> FindAttempt(const v1::Hello& hello) const;
+  absl::Status LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now);
+  absl::Status PrimeRules(const Store& store);
+  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, StoreBatch* batch);
+  void JudgeStep(const ClosedStep& closed, StoreBatch* batch);
+  void UpdateOutcome(Attempt* attempt, StoreBatch* batch);
+  bool IsNewest(const Attempt& attempt) const;
+
+  const std::string run_;
+  const Options options_;
+  PipelineStats* const stats_;
+  std::shared_ptr<const RuleSet> rules_;
+  model::RunRow row_;
+  bool known_ = false;  // the run has a row in the store
+  std::map<uint32_t, Attempt> attempts_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::vector<v1::Event> declared_;  // from outside, for the next step that closes
+};
+
+}  // namespace foreshock

@@ -1,0 +1,147 @@
+#include "daemon/rules/alert_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace foreshock {
+namespace {
+
+constexpr absl::string_view kPlaceholders[] = {
+    "run",  "rule",  "fault",    "severity", "indicator",         "layers",    "rank",
+    "unit", "value", "baseline", "step",     "last_healthy_step", "checkpoint"};
+
+std::string Value(const v1::Alert& alert, absl::string_view name) {
+  const auto or_unknown = [](std::string text) { return text.empty() ? "unknown" : text; };
+  if (name == "run") return alert.run();
+  if (name == "rule") return alert.rule();
+  if (name == "fault") return or_unknown(alert.fault());
+  if (name == "severity") return alert.severity();
+  if (name == "indicator") return or_unknown(alert.indicator());
+  if (name == "layers") return or_unknown(LayersText(alert));
+  if (name == "rank") return alert.has_rank() ? absl::StrCat("rank ", alert.rank()) : "unknown";
+  if (name == "unit") {
+    return alert.has_head() ? absl::StrCat("head ", alert.head()) : or_unknown(alert.unit_name());
+  }
+  if (name == "value") return NumberText(alert.value());
+  if (name == "baseline") return alert.has_baseline() ? NumberText(alert.baseline()) : "unknown";
+  if (name == "step") return absl::StrCat(alert.firing_step());
+  if (name == "last_healthy_step") {
+    return alert.has_last_healthy_step() ? absl::StrCat(alert.last_healthy_step()) : "unknown";
+  }
+  return or_unknown(alert.checkpoint());
+}
+
+// Calls `visit` with the text before each {{...}} and with its trimmed inside (empty at the end).
+template <typename Visit>
+void Split(absl::string_view text, const Visit& visit) {
+  while (true) {
+    const size_t open = text.find("{{");
+    const size_t close = open == absl::string_view::npos ? open : text.find("}}", open);
+    if (close == absl::string_view::npos) {
+      visit(text, absl::string_view());
+      return;
+    }
+    visit(text.substr(0, open),
+          absl::StripAsciiWhitespace(text.substr(open + 2, close - open - 2)));
+    text.remove_prefix(close + 2);
+  }
+}
+
+std::string Fill(absl::string_view text, const v1::Alert& alert) {
+  std::string filled;
+  Split(text, [&](absl::string_view plain, absl::string_view name) {
+    absl::StrAppend(&filled, plain, name.empty() ? "" : Value(alert, name));
+  });
+  return filled;
+}
+
+std::string Place(const v1::Alert& alert) {
+  std::string place;
+  const std::string layers = LayersText(alert);
+  if (!layers.empty()) absl::StrAppend(&place, " in ", layers);
+  if (alert.has_head()) absl::StrAppend(&place, " (head ", alert.head(), ")");
+  if (alert.has_rank()) absl::StrAppend(&place, " on rank ", alert.rank());
+  if (!alert.unit_name().empty()) absl::StrAppend(&place, " (", alert.unit_name(), ")");
+  return place;
+}
+
+std::string Measurement(const v1::Alert& alert) {
+  std::string text =
+      absl::StrCat(alert.indicator(), Place(alert), " is ", NumberText(alert.value()));
+  if (alert.has_baseline()) {
+    absl::StrAppend(&text, ", baseline ", NumberText(alert.baseline()));
+    if (alert.baseline() != 0) {
+      absl::StrAppendFormat(&text, " (%+.1f %%)",
+                            100 * (alert.value() - alert.baseline()) / std::abs(alert.baseline()));
+    }
+  }
+  return text;
+}
+
+std::string DefaultSummary(const v1::Alert& alert) {
+  std::string text = absl::StrCat("Step ", alert.firing_step(), ": ", Measurement(alert));
+  if (!alert.fault().empty()) absl::StrAppend(&text, "; probable fault: ", alert.fault());
+  return text;
+}
+
+void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
+  std::string* text = alert->mutable_description();
+  const auto sentence = [text](const std::string& s) {
+    absl::StrAppend(text, text->empty() ? "" : " ", s);
+  };
+  std::vector<std::string> movers;
+  for (const v1::Evidence& evidence : alert->evidence()) {
+    if (evidence.supports() && evidence.has_step()) {
+      movers.push_back(absl::StrCat(evidence.rule(), " (step ", evidence.step(), ")"));
+    }
+  }
+  if (!movers.empty()) sentence(absl::StrCat("First movers: ", absl::StrJoin(movers, ", "), "."));
+  if (!confidence.empty()) sentence(absl::StrCat("Confidence: ", confidence, "."));
+  if (alert->has_last_healthy_step()) {
+    sentence(absl::StrCat("Last healthy step: ", alert->last_healthy_step(), "."));
+    sentence(alert->checkpoint().empty()
+                 ? absl::StrCat("Roll back to a checkpoint at or before step ",
+                                alert->last_healthy_step(), ".")
+                 : absl::StrCat("Newest declared checkpoint at or before it: ", alert->checkpoint(),
+                                "."));
+  }
+}
+
+}  // namespace
+
+std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
+
+std::string LayersText(const v1::Alert& alert) {
+  if (alert.all_layers()) return "all layers";
+  if (alert.layers().empty()) return "";
+  return absl::StrCat(alert.layers_size() == 1 ? "layer " : "layers ",
+                      absl::StrJoin(alert.layers(), ", "));
+}
+
+std::string UnknownPlaceholder(absl::string_view text) {
+  std::string wrong;
+  Split(text, [&](absl::string_view, absl::string_view name) {
+    const bool known = std::find(std::begin(kPlaceholders), std::end(kPlaceholders), name) !=
+                       std::end(kPlaceholders);
+    if (!name.empty() && !known && wrong.empty()) wrong = absl::StrCat("{{", name, "}}");
+  });
+  return wrong;
+}
+
+std::string PlaceholderNames() { return absl::StrJoin(kPlaceholders, ", "); }
+
+void WriteTexts(const Annotations& annotations, absl::string_view confidence, v1::Alert* alert) {
+  alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert)
+                                                 : Fill(annotations.summary, *alert));
+  alert->set_description(Fill(annotations.description, *alert));
+  AppendAdvice(confidence, alert);
+  alert->set_runbook(annotations.runbook);
+}
+
+}  // namespace foreshock

@@ -1,0 +1,28 @@
+// The sentences of an alert: what moved, where, against what, what it probably is, what to do.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "daemon/rules/rule.h"
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock {
+
+// Fills summary, description and runbook from the annotations, or with plain sentences where there
+// are none. Placeholders: {{run}} {{rule}} {{fault}} {{severity}} {{indicator}} {{layers}} {{rank}}
+// {{unit}} {{value}} {{baseline}} {{step}} {{last_healthy_step}} {{checkpoint}}; one without a
+// value becomes "unknown".
+void WriteTexts(const Annotations& annotations, absl::string_view confidence, v1::Alert* alert);
+
+// "layer 2", "layers 0, 2", "all layers"; "" without layers.
+std::string LayersText(const v1::Alert& alert);
+
+// The first {{...}} of `text` that is no placeholder; "" if there is none.
+std::string UnknownPlaceholder(absl::string_view text);
+std::string PlaceholderNames();
+
+// With six significant digits.
+std::string NumberText(double value);
+
+}  // namespace foreshock

@@ -1,0 +1,61 @@
+// What a value is compared with: a robust centre and spread of accepted samples of the same series.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace foreshock {
+
+struct BaselineSpec {
+  enum class Kind : uint8_t {
+    kNone,      // the detector needs none
+    kTrailing,  // median of the last `samples` accepted, lagged
+    kAnchored,  // median of the first `samples` accepted since the last re-base
+    kFixed,     // `value`
+    kPlateau,   // the learning rate at the end of its warm-up
+  };
+  Kind kind = Kind::kNone;
+  int samples = 30;
+  int lag = 5;          // the newest sample used is the lag-th newest accepted one
+  int min_samples = 8;  // fewer give no baseline
+  double value = 0;
+  double spread_floor = 1e-3;  // spread is at least this share of |median|
+};
+
+struct Baseline {
+  double median = 0;
+  double spread = 0;  // max(1.4826 * MAD, floor)
+};
+
+// The accepted samples of one series. Accept: O(log n) compares and a move of <= n doubles; Get:
+// O(n) at worst, n = spec.samples. Thread-compatible. `spec` must be the same in every call.
+class SampleWindow {
+ public:
+  void Accept(const BaselineSpec& spec, int64_t step, double value);
+  // nullopt while there are too few samples. Only for kTrailing and kAnchored.
+  std::optional<Baseline> Get(const BaselineSpec& spec) const;
+  // Forgets samples of steps >= `step`, and the anchor if it rests on one of them.
+  void DropFrom(const BaselineSpec& spec, int64_t step);
+  void Clear();
+
+ private:
+  struct Accepted {
+    int64_t step;
+    double value;
+  };
+  void Rebuild(const BaselineSpec& spec);
+  // Samples [first, last) of accepted_ are the window.
+  size_t Last(const BaselineSpec& spec) const;
+
+  std::vector<Accepted> accepted_;  // oldest first; only the newest ones that can still matter
+  std::vector<double> sorted_;      // the values of the window
+  std::optional<Baseline> anchor_;
+  int64_t anchor_step_ = 0;
+};
+
+// Median and spread of sorted values; n >= 1.
+Baseline RobustBaseline(const std::vector<double>& sorted, double spread_floor);
+
+}  // namespace foreshock

@@ -1,0 +1,37 @@
+#include "daemon/rules/detector.h"
+
+#include <cmath>
+
+namespace foreshock {
+namespace {
+
+Judgement Compare(const Detector& detector, double x) {
+  switch (detector.side) {
+    case Detector::Side::kAbove:
+      return {.breach = x > detector.limit, .clear = x <= detector.clear};
+    case Detector::Side::kBelow:
+      return {.breach = x < detector.limit, .clear = x >= detector.clear};
+    case Detector::Side::kOutside:
+      return {.breach = std::abs(x) > detector.limit, .clear = std::abs(x) <= detector.clear};
+  }
+  return {};
+}
+
+}  // namespace
+
+Judgement Judge(const Detector& detector, double value, const std::optional<Baseline>& baseline) {
+  if (detector.kind == Detector::Kind::kThreshold) return Compare(detector, value);
+  if (!baseline.has_value()) return {};
+  const double distance = value - baseline->median;
+  if (detector.kind == Detector::Kind::kRobustZ) {
+    // A constant series at zero has no spread: any other value is infinitely far away.
+    if (baseline->spread <= 0 && distance == 0) return Compare(detector, 0);
+    return Compare(detector, distance / baseline->spread);
+  }
+  if (baseline->median <= 0) return {};
+  Judgement judgement = Compare(detector, value / baseline->median);
+  if (std::abs(distance) < detector.min_z * baseline->spread) judgement.breach = false;
+  return judgement;
+}
+
+}  // namespace foreshock

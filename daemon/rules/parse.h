@@ -1,0 +1,42 @@
+// From YAML nodes to rules and signatures. Errors go into the document of the node.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/rules/rule.h"
+#include "daemon/yaml/yaml.h"
+
+namespace foreshock {
+
+// A rule as written, over the defaults of its group.
+Rule ParseRule(const std::string& group, const YamlNode& rule, const YamlNode& defaults);
+
+// Names of alerts and where they are: what a signature may refer to.
+struct AlertNames {
+  absl::flat_hash_map<std::string, AlertRef> by_name;
+  std::vector<std::string> all;
+};
+
+// `self` is the signature's own place: `when` may name rules and earlier signatures.
+Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t self);
+
+// Shared by both: "20 steps" or "3 samples"; labels and annotations.
+struct Labels {
+  std::string severity;
+  std::string fault;
+  std::vector<std::pair<std::string, std::string>> others;
+};
+Length ParseLength(const YamlNode& node, Length fallback);
+Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
+                   const std::optional<YamlNode>& default_labels);
+Annotations ParseAnnotations(const YamlNode& node);
+// The name under `key`, checked: a letter, then letters, digits and '_'.
+std::string ParseName(const YamlNode& node);
+
+// 0 info, 1 warning, 2 critical.
+int SeverityRank(absl::string_view severity);
+
+}  // namespace foreshock

@@ -1,0 +1,188 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/rules/parse.h"
+
+namespace foreshock {
+namespace {
+
+constexpr int kDepthMax = 8;
+
+// Parses the parts of one signature that name alerts.
+class References {
+ public:
+  References(const AlertNames& names, size_t self, Signature* signature)
+      : names_(names), self_(self), signature_(signature) {}
+
+  std::optional<AlertRef> Alert(const YamlNode& node) const {
+    const std::string name = node.String();
+    if (!node.is_scalar()) return std::nullopt;
+    const auto found = names_.by_name.find(name);
+    if (found != names_.by_name.end()) return found->second;
+    const absl::string_view near = NearestWord(name, names_.all);
+    node.Error(absl::StrCat("unknown alert ", name, "; ",
+                            near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
+                            "Allowed are the alerts and signatures of the loaded files"));
+    return std::nullopt;
+  }
+
+  std::vector<AlertRef> List(const YamlNode& node, bool rules_only) const {
+    std::vector<AlertRef> refs;
+    for (const YamlNode& item : node.Items()) {
+      const std::optional<AlertRef> ref = Alert(item);
+      if (!ref.has_value()) continue;
+      if (ref->signature && ref->index == self_) {
+        item.Error("a signature cannot name itself");
+      } else if (ref->signature && rules_only) {
+        item.Error("a signature; only alerts of rules are allowed here");
+      } else {
+        refs.push_back(*ref);
+      }
+    }
+    return refs;
+  }
+
+  Condition When(const YamlNode& node, int depth = 0) {
+    Condition condition;
+    if (!node.present()) return condition;
+    if (!node.is_map()) {
+      if (node.is_list()) {
+        node.Error(
+            "a list; an alert, or a map with one of all, any, at_least, same_layer, healed "
+            "is expected");
+        return condition;
+      }
+      condition.alert = Named(node, /*rules_only=*/false);
+      return condition;
+    }
+    if (depth >= kDepthMax) {
+      node.Error(absl::StrCat("nested too deep; at most ", kDepthMax, " levels are allowed"));
+      return condition;
+    }
+    const YamlNode all = node.Get("all");
+    const YamlNode any = node.Get("any");
+    const YamlNode at_least = node.Get("at_least");
+    const YamlNode same_layer = node.Get("same_layer");
+    const YamlNode healed = node.Get("healed");
+    const int given = all.present() + any.present() + at_least.present() + same_layer.present() +
+                      healed.present();
+    if (given != 1) {
+      node.Error(absl::StrCat(given,
+                              " conditions are given; exactly one of all, any, at_least, "
+                              "same_layer, healed is expected"));
+    }
+    if (all.present()) {
+      condition.kind = Condition::Kind::kAll;
+      Children(all, depth, &condition);
+    } else if (any.present()) {
+      condition.kind = Condition::Kind::kAny;
+      Children(any, depth, &condition);
+    } else if (at_least.present()) {
+      condition.kind = Condition::Kind::kAtLeast;
+      Children(node.Require("of"), depth, &condition);
+      condition.at_least = static_cast<int>(
+          at_least.Int({1, std::max<int64_t>(1, static_cast<int64_t>(condition.of.size()))}, 1));
+    } else if (same_layer.present()) {
+      condition.kind = Condition::Kind::kSameLayer;
+      for (const YamlNode& item : same_layer.Items()) {
+        Condition leaf;
+        leaf.alert = Named(item, /*rules_only=*/true);
+        condition.of.push_back(leaf);
+      }
+      if (condition.of.size() < 2) same_layer.Error("`same_layer` needs at least 2 alerts");
+    } else if (healed.present()) {
+      condition.kind = Condition::Kind::kHealed;
+      condition.alert = Named(healed, /*rules_only=*/true);
+      const Length within = ParseLength(node.Require("within"), {.count = 1});
+      if (within.in_samples) node.Error("`within` must be in steps");
+      condition.within = within.count;
+    }
+    return condition;
+  }
+
+ private:
+  void Children(const YamlNode& list, int depth, Condition* condition) {
+    for (const YamlNode& item : list.Items()) condition->of.push_back(When(item, depth + 1));
+    if (list.is_list() && condition->of.empty())
+      list.Error("an empty list; name at least one alert");
+  }
+
+  AlertRef Named(const YamlNode& node, bool rules_only) {
+    const std::optional<AlertRef> ref = Alert(node);
+    if (!ref.has_value()) return {};
+    if (ref->signature && (rules_only || ref->index >= self_)) {
+      node.Error(rules_only ? "a signature; only alerts of rules are allowed here"
+                            : "only alerts of rules and signatures further up are allowed here");
+      return {};
+    }
+    auto& evidence = signature_->evidence;
+    if (!ref->signature && std::find(evidence.begin(), evidence.end(), *ref) == evidence.end()) {
+      evidence.push_back(*ref);
+    }
+    return *ref;
+  }
+
+  const AlertNames& names_;
+  const size_t self_;
+  Signature* const signature_;
+};
+
+int64_t Steps(const YamlNode& node) {
+  const Length length = ParseLength(node, {});
+  if (length.in_samples) node.Error("a signature has no samples of its own; write steps");
+  return length.count;
+}
+
+}  // namespace
+
+Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t self) {
+  Signature signature;
+  signature.group = "signatures";
+  signature.name = ParseName(node.Require("signature"));
+  References references(names, self, &signature);
+  signature.when = references.When(node.Require("when"));
+  signature.absent = references.List(node.Get("absent"), /*rules_only=*/false);
+  signature.not_brewing = references.List(node.Get("not_brewing"), /*rules_only=*/true);
+  signature.fallback = node.Get("fallback").Bool(false);
+  signature.window_steps = Steps(node.Get("window"));
+  signature.pending_for = ParseLength(node.Get("for"), {});
+  signature.keep_firing_for = Steps(node.Get("keep_firing_for"));
+  signature.attempt_start_steps = Steps(node.Get("after_resume"));
+
+  const YamlNode wait = node.Get("wait");
+  if (wait.present()) {
+    signature.wait_while = references.Alert(wait.Require("while"));
+    const std::optional<AlertRef> samples_of = references.Alert(wait.Require("samples_of"));
+    if (samples_of.has_value() && samples_of->signature) {
+      wait.Get("samples_of").Error("a signature has no samples; name an alert of a rule");
+    } else if (samples_of.has_value()) {
+      signature.wait_samples_of = *samples_of;
+    }
+    signature.wait_samples = static_cast<int>(wait.Require("samples").Int({1, 1000}, 1));
+  }
+
+  const Labels labels = ParseLabels(node, node.Get("labels"), std::nullopt);
+  signature.severity = labels.severity;
+  signature.fault = labels.fault;
+  signature.labels = labels.others;
+  if (signature.fault.empty()) node.Error("the label `fault` is missing in `labels`");
+  static constexpr absl::string_view kConfidence[] = {"low", "medium", "high"};
+  signature.confidence = node.Get("confidence").Word(kConfidence, "medium");
+  for (const YamlNode& item : node.Get("confirmations").Items()) {
+    Confirmation confirmation;
+    confirmation.when = references.When(item.Require("when"));
+    const YamlNode severity = item.Get("severity");
+    confirmation.severity = severity.Word({"info", "warning", "critical"}, signature.severity);
+    if (SeverityRank(confirmation.severity) < SeverityRank(signature.severity)) {
+      severity.Error(absl::StrCat("a confirmation cannot lower the severity from ",
+                                  signature.severity, " to ", confirmation.severity));
+    }
+    confirmation.confidence = item.Get("confidence").Word(kConfidence, "high");
+    signature.confirmations.push_back(std::move(confirmation));
+  }
+  signature.annotations = ParseAnnotations(node.Get("annotations"));
+  signature.canonical = node.Canonical();
+  return signature;
+}
+
+}  // namespace foreshock

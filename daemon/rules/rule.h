@@ -1,0 +1,144 @@
+// Rules and signatures as the evaluator uses them: plain data, made by parse_rule.cc and
+// parse_signature.cc from the language of docs/rules.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/model/series.h"
+#include "daemon/rules/baseline.h"
+#include "daemon/rules/rule_set.h"
+#include "daemon/rules/state_machine.h"
+
+namespace foreshock {
+
+// What a rule looks at.
+struct Input {
+  enum class Aggregate : uint8_t { kEach, kMean, kMin, kMax, kP10 };
+  enum class Combine : uint8_t { kNone, kNorm, kSum, kMean, kMin, kMax };
+  std::vector<std::string> indicators;     // several only with `combine`
+  Combine combine = Combine::kNone;        // of run-wide values of the same step
+  Aggregate aggregate = Aggregate::kEach;  // over the units of a layer
+  // The value is divided by the mean of this run-wide indicator over the steps since the series'
+  // previous sample (over the snapshot window for attn.delta*); empty: not divided.
+  std::string divide_by;
+  int smooth = 1;  // running median of so many values
+  uint32_t flags_not_judged = kFlagsNotJudged;
+};
+
+struct Detector {
+  enum class Kind : uint8_t { kThreshold, kRelative, kRobustZ, kNonFinite, kNoData };
+  enum class Side : uint8_t { kAbove, kBelow, kOutside };
+  Kind kind = Kind::kThreshold;
+  Side side = Side::kAbove;
+  double limit = 0;
+  double clear = 0;
+  double min_z = 0;   // kRelative: a breach is also at least so many spreads away
+  bool log = false;   // kRobustZ: of the logarithm of positive values
+  int intervals = 3;  // kNoData: expected samples that did not come
+  // kNonFinite: which findings, and from how many of the ranks that took part in the step.
+  enum class Scope : uint8_t { kAny, kRank, kRun };
+  std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all
+  Scope scope = Scope::kAny;
+  double ranks_more_than = 0;  // share
+  double ranks_at_most = 1;    // share
+  bool skipped_steps = false;  // steps whose optimizer step was skipped are judged too
+};
+
+// A count, or a share of what there is.
+struct Quorum {
+  int count = 1;
+  double share = 0;
+  size_t Of(size_t total) const;
+};
+
+enum RebaseCause : uint8_t {
+  kRebaseLr = 1,
+  kRebaseBatchSize = 2,
+  kRebaseData = 4,
+  kRebaseWindow = 8,
+};
+
+struct Annotations {
+  std::string summary;
+  std::string description;
+  std::string runbook;
+};
+
+struct Rule {
+  std::string group;
+  std::string name;
+  std::string severity;
+  std::string fault;  // may be empty
+  std::vector<std::pair<std::string, std::string>> labels;
+  Annotations annotations;
+  Input input;
+  Detector detector;
+  BaselineSpec baseline;
+  uint8_t rebase_on = kRebaseLr | kRebaseBatchSize | kRebaseData | kRebaseWindow;
+  MachineParams machine;
+  bool judged_in_warm_up = false;
+  Quorum units;  // of a layer, if the rule looks at each
+  Quorum layers;
+  std::string canonical;  // equal text: the same rule after a reload
+};
+
+// A rule or signature by its place in the set.
+struct AlertRef {
+  bool signature = false;
+  size_t index = 0;
+  friend bool operator==(const AlertRef&, const AlertRef&) = default;
+};
+
+struct Condition {
+  enum class Kind : uint8_t { kAlert, kAll, kAny, kAtLeast, kSameLayer, kHealed };
+  Kind kind = Kind::kAlert;
+  AlertRef alert;      // kAlert, kHealed
+  int at_least = 1;    // kAtLeast
+  int64_t within = 0;  // kHealed: steps from firing to resolved
+  std::vector<Condition> of;
+};
+
+struct Confirmation {
+  Condition when;
+  std::string severity;  // never below the signature's
+  std::string confidence;
+};
+
+struct Signature {
+  std::string group;
+  std::string name;
+  std::string severity;
+  std::string fault;
+  std::string confidence;
+  std::vector<std::pair<std::string, std::string>> labels;
+  Annotations annotations;
+  Condition when;
+  std::vector<AlertRef> absent;       // none of these fires when it starts
+  std::vector<AlertRef> not_brewing;  // none of these rules breaches in a quorum when it starts
+  bool fallback = false;              // only while no other signature of warning or above fires
+  int64_t window_steps = 0;           // an alert counts so many steps after it has resolved
+  Length pending_for;
+  int64_t keep_firing_for = 0;
+  int64_t attempt_start_steps = 0;  // > 0: only in the first steps after a resume
+  std::optional<AlertRef> wait_while;
+  AlertRef wait_samples_of;
+  int wait_samples = 0;
+  std::vector<Confirmation> confirmations;
+  std::vector<AlertRef> evidence;  // every rule that `when` and the confirmations name
+  std::string canonical;
+};
+
+class CompiledRules final : public RuleSet {
+ public:
+  const std::vector<v1::RuleInfo>& infos() const override { return infos_; }
+
+  std::vector<Rule> rules;
+  std::vector<Signature> signatures;
+  std::vector<v1::RuleInfo> infos_;
+};
+
+}  // namespace foreshock

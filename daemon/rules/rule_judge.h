@@ -1,0 +1,128 @@
+// One rule against a run: its series, the quorum over them, and the one alert it may have.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/model/step.h"
+#include "daemon/rules/rule.h"
+#include "daemon/rules/series_judge.h"
+
+namespace foreshock {
+
+// What all rules see of the step that is judged.
+struct StepView {
+  const ClosedStep& closed;
+  int64_t step = 0;
+  bool settled = false;
+  uint32_t model_layers = 0;  // 0: unknown
+  uint8_t rebase_causes = 0;  // RebaseCause bits
+  std::optional<double> plateau;
+  // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
+  const absl::flat_hash_map<int32_t, int64_t>& window_steps;
+  // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
+  std::function<std::optional<double>(const std::string& indicator, int64_t base)> mean_since;
+  // Ranks that have sent the per-rank scalar `name` in this attempt.
+  const absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>>& rank_scalars;
+};
+
+// The alert of a rule or signature while it fires.
+struct LiveAlert {
+  bool active = false;
+  bool reported = false;  // a row of it was returned, or restored
+  std::string id;
+  uint32_t attempt = 0;
+  int64_t pending_step = 0;
+  int64_t firing_step = 0;
+  int64_t base_step = 0;  // last healthy step of the earliest mover
+  std::vector<uint32_t> layers;
+  bool all_layers = false;
+  std::vector<uint32_t> ranks;
+};
+
+// What a stored row says of an alert that fires.
+LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
+
+// Thread-compatible. `rule` must be the same, or an equal one, in every call.
+class RuleJudge {
+ public:
+  // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
+  static constexpr size_t kNotFed = static_cast<size_t>(-1);
+  size_t SubjectOf(const Rule& rule, const SeriesKey& series);
+
+  // One value of the step for that place; `component` is its position among the rule's indicators.
+  void Feed(const Rule& rule, size_t subject, size_t component, double value, uint32_t flags);
+
+  // Judges what was fed. After it `alert().active` says whether the rule fires; true when the alert
+  // began, ended, or holds in more or other layers or ranks than before.
+  bool Judge(const Rule& rule, const StepView& view);
+
+  void Resume(const Rule& rule, int64_t step);
+  // Ends the alert without a word; its series keep their past.
+  void Silence();
+
+  LiveAlert& alert() { return alert_; }
+  const LiveAlert& alert() const { return alert_; }
+  size_t layers_known() const { return layers_known_; }
+  bool judged() const { return judged_; }  // at least one sample at the last step
+  bool Brewing(const Rule& rule) const;    // a quorum breaches at its newest samples
+  std::optional<int64_t> last_fired() const { return last_fired_; }
+  std::optional<int64_t> last_resolved() const { return last_resolved_; }
+
+  // The fields that say what is abnormal where: of the worst series that fires.
+  void Describe(const Rule& rule, v1::Alert* out) const;
+
+  void Save(rules::AlertState* state) const;
+  // `clear_steps`: judged steps since the alert's last breach, for rules on findings.
+  void Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
+               int32_t clear_steps);
+
+ private:
+  struct Subject {
+    int32_t layer = kNoLayer;
+    Unit unit = Unit::kNone;
+    int64_t unit_id = 0;
+    std::string unit_name;
+    SeriesJudge judge;
+    // The values of this step.
+    uint32_t fed = 0;
+    uint32_t flags = 0;
+    double sum = 0;
+    double low = 0;
+    double high = 0;
+    std::vector<double> values;  // p10, combine
+    // Of its samples, judged or not.
+    int64_t last_step = -1;
+    int64_t gap = 0;       // between its newest two
+    int64_t interval = 0;  // expected between two, 0: not known yet
+  };
+
+  size_t FindOrAdd(const SeriesKey& key);
+  std::optional<double> Aggregate(const Rule& rule, Subject* subject) const;
+  void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
+  void JudgeNoData(const Rule& rule, const StepView& view);
+  void JudgeFindings(const Rule& rule, const StepView& view);
+  bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
+  bool UpdateAlert(const Rule& rule, const StepView& view);
+
+  std::vector<Subject> subjects_;
+  absl::flat_hash_map<SeriesKey, size_t> by_key_;  // indicator is left empty in the keys
+  size_t layers_known_ = 0;                        // layers of its series
+  std::vector<size_t> fed_;
+  LiveAlert alert_;
+  std::vector<uint32_t> finding_ranks_;  // of this step
+  std::vector<uint32_t> finding_layers_;
+  std::string finding_name_;
+  int32_t finding_head_ = -1;
+  bool judged_ = false;
+  bool changed_ = false;  // a series began or ceased to fire at this step
+  std::optional<int64_t> last_fired_;
+  std::optional<int64_t> last_resolved_;
+};
+
+}  // namespace foreshock

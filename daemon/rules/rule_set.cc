@@ -1,0 +1,113 @@
+#include "daemon/rules/rule_set.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/rules/parse.h"
+#include "daemon/rules/rule.h"
+#include "daemon/yaml/yaml.h"
+
+namespace foreshock {
+namespace {
+
+constexpr size_t kAlertsMax = 10'000;
+
+struct Loader {
+  // In three passes, because a signature may name alerts of any file.
+  absl::StatusOr<std::shared_ptr<const RuleSet>> Load() {
+    for (auto& [file, document] : documents) ReadRules(file, document->root());
+    for (auto& [file, document] : documents) NameSignatures(document->root());
+    for (auto& [file, document] : documents) ReadSignatures(file, document->root());
+    for (auto& [file, document] : documents) {
+      for (std::string& error : document->errors()) errors.push_back(std::move(error));
+    }
+    if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
+    return set;
+  }
+
+  void Register(const YamlNode& where, const std::string& name, AlertRef ref) {
+    if (name.empty()) return;
+    if (!names.by_name.emplace(name, ref).second) {
+      where.Error(absl::StrCat("the name ", name,
+                               " is taken; names are unique over all rules and signatures"));
+      return;
+    }
+    names.all.push_back(name);
+    if (names.all.size() == kAlertsMax + 1) {
+      where.Error(absl::StrCat("more than ", kAlertsMax, " rules and signatures are not allowed"));
+    }
+  }
+
+  void ReadRules(const std::string& file, YamlNode root) {
+    for (const YamlNode& group : root.Get("groups").Items()) {
+      const std::string name = group.Require("name").String();
+      const YamlNode defaults = group.Get("defaults");
+      for (const YamlNode& node : group.Require("rules").Items()) {
+        Rule rule = ParseRule(name, node, defaults);
+        Register(node.Get("alert"), rule.name, {.signature = false, .index = set->rules.size()});
+        v1::RuleInfo info;
+        info.set_group(rule.group);
+        info.set_name(rule.name);
+        info.set_indicator(rule.input.indicators.empty() ? "" : rule.input.indicators[0]);
+        info.set_severity(rule.severity);
+        info.set_file(file);
+        info.set_summary(rule.annotations.summary);
+        set->infos_.push_back(std::move(info));
+        set->rules.push_back(std::move(rule));
+      }
+    }
+  }
+
+  void NameSignatures(YamlNode root) {
+    for (const YamlNode& node : root.Get("signatures").Items()) {
+      const YamlNode name = node.Get("signature");
+      Register(name, name.String(), {.signature = true, .index = signatures_named++});
+    }
+  }
+
+  void ReadSignatures(const std::string& file, YamlNode root) {
+    for (const YamlNode& node : root.Get("signatures").Items()) {
+      Signature signature = ParseSignature(node, names, set->signatures.size());
+      v1::RuleInfo info;
+      info.set_group(signature.group);
+      info.set_name(signature.name);
+      info.set_severity(signature.severity);
+      info.set_file(file);
+      info.set_summary(signature.annotations.summary);
+      set->infos_.push_back(std::move(info));
+      set->signatures.push_back(std::move(signature));
+    }
+  }
+
+  std::vector<std::pair<std::string, std::unique_ptr<YamlDocument>>> documents;
+  std::vector<std::string> errors;
+  AlertNames names;
+  size_t signatures_named = 0;
+  std::shared_ptr<CompiledRules> set = std::make_shared<CompiledRules>();
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const RuleSet>> LoadRules(absl::Span<const std::string> files) {
+  Loader loader;
+  for (const std::string& file : files) {
+    std::string text;
+    const absl::Status status = ReadYamlFile(file, &text);
+    if (!status.ok()) {
+      loader.errors.push_back(absl::StrCat("rules: ", status.message()));
+      continue;
+    }
+    loader.documents.emplace_back(file, std::make_unique<YamlDocument>(file, text));
+  }
+  return loader.Load();
+}
+
+absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRules(absl::string_view name,
+                                                          absl::string_view text) {
+  Loader loader;
+  loader.documents.emplace_back(std::string(name), std::make_unique<YamlDocument>(name, text));
+  return loader.Load();
+}
+
+}  // namespace foreshock

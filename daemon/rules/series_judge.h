@@ -1,0 +1,70 @@
+// Judges the samples of one series (or of one layer's aggregate) by one rule: smoothing, baseline,
+// detector, state machine, and the rule that what may be abnormal never enters the baseline.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/rules/baseline.h"
+#include "daemon/rules/rule.h"
+#include "daemon/rules/state.pb.h"
+#include "daemon/rules/state_machine.h"
+
+namespace foreshock {
+
+// Thread-compatible. The rule must be the same, or an equal one, in every call.
+class SeriesJudge {
+ public:
+  // A defined, judged value. `base_step` is the last step that the value does not reflect: the
+  // older snapshot of an update, else the series' previous sample. `reference` is the plateau of
+  // BaselineSpec::kPlateau.
+  Transition Push(const Rule& rule, int64_t step, int64_t base_step, double value,
+                  std::optional<double> reference);
+  // A verdict that needs no value: no_data and non_finite.
+  Transition PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
+                         double value);
+
+  // Another regime: forgets the past unless it is firing.
+  void Rebase();
+  // A new attempt begins at `step`.
+  void Resume(const Rule& rule, int64_t step);
+  // Stops firing without a word, keeping the past.
+  void Silence() {
+    machine_ = MachineState();
+    frozen_.reset();
+  }
+
+  const MachineState& machine() const { return machine_; }
+  bool firing() const { return machine_.phase == Phase::kFiring; }
+  bool breaching() const { return breaching_; }                 // at its newest sample
+  double value() const { return value_; }                       // newest judged
+  std::optional<double> baseline() const { return baseline_; }  // it was compared with
+  int64_t base_step() const { return base_step_; }              // of the first abnormal sample
+
+  void Save(rules::SeriesState* state) const;
+  void Restore(const rules::SeriesState& state);
+  // For a restored verdict rule: `samples` clear steps have passed since its last breach.
+  void SetClearRun(int32_t samples);
+
+ private:
+  std::optional<double> Smooth(const Rule& rule, double value);
+  void Settle(const Rule& rule, Transition transition, int64_t step, double value);
+
+  struct Held {
+    int64_t step;
+    double value;
+  };
+
+  MachineState machine_;
+  SampleWindow window_;
+  std::optional<Baseline> frozen_;  // while pending or firing
+  std::vector<Held> held_;          // samples while pending: noise if it was a false start
+  std::vector<double> recent_;      // the newest raw values, for smoothing
+  double value_ = 0;
+  std::optional<double> baseline_;
+  int64_t base_step_ = 0;
+  bool breaching_ = false;
+};
+
+}  // namespace foreshock

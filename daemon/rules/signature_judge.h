@@ -1,0 +1,74 @@
+// One signature against a run: which alerts must fire, which must not, when it starts and ends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/rules/rule.h"
+#include "daemon/rules/rule_judge.h"
+
+namespace foreshock {
+
+class SignatureJudge;
+
+// The alerts as a signature sees them at one step. Signatures further down in the file are seen as
+// they were after the previous step.
+struct AlertsView {
+  const CompiledRules& set;
+  const std::vector<RuleJudge>& rules;
+  const std::vector<SignatureJudge>& signatures;
+  int64_t step = 0;
+  int64_t attempt_start = 0;
+  bool resumed = false;  // the attempt has a parent
+
+  const LiveAlert& Live(AlertRef ref) const;
+  bool Firing(AlertRef ref) const { return Live(ref).active; }
+  // Firing, or resolved at most `window` steps ago.
+  bool Present(AlertRef ref, int64_t window) const;
+};
+
+class SignatureJudge {
+ public:
+  // True when it began, ended, or its severity, layers, ranks or evidence changed.
+  bool Judge(const Signature& signature, size_t self, const AlertsView& view);
+
+  void Silence();
+  void Resume();  // a new attempt: what was only waiting starts anew
+
+  const LiveAlert& alert() const { return alert_; }
+  LiveAlert& alert() { return alert_; }
+  const std::string& severity() const { return severity_; }
+  const std::string& confidence() const { return confidence_; }
+  std::optional<int64_t> last_resolved() const { return last_resolved_; }
+
+  // Evidence, value, baseline and place, from the alerts that support it.
+  void Describe(const Signature& signature, const AlertsView& view, v1::Alert* out) const;
+
+  void Save(rules::AlertState* state) const;
+  void Restore(const v1::Alert& alert, const rules::AlertState& state);
+
+ private:
+  bool Starts(const Signature& signature, size_t self, const AlertsView& view);
+  bool Wait(const Signature& signature, const AlertsView& view);
+  bool Confirm(const Signature& signature, const AlertsView& view);
+  bool Collect(const Signature& signature, const AlertsView& view);
+
+  LiveAlert alert_;
+  std::string severity_;
+  std::string confidence_;
+  std::vector<bool> evidence_;    // which rules of signature.evidence fire
+  std::optional<int64_t> since_;  // all but `for` and `wait` holds since
+  int64_t samples_since_ = 0;     // of the alerts that make it hold
+  int64_t waited_samples_ = 0;
+  int64_t held_step_ = 0;  // an alert of `when` was last present
+  std::optional<int64_t> last_resolved_;
+};
+
+// The alerts of `condition` that are present now, without repetition, in the order of the text.
+void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window,
+                   std::vector<AlertRef>* out);
+bool Holds(const Condition& condition, const AlertsView& view, int64_t window);
+
+}  // namespace foreshock

@@ -1,0 +1,151 @@
+#include "daemon/merge/open_steps.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
+
+model::ShardReport Report(uint32_t rank, int64_t step, bool last = true) {
+  model::ShardReport report;
+  report.set_rank(rank);
+  report.set_step(step);
+  report.set_last_of_step(last);
+  return report;
+}
+
+std::vector<int64_t> Numbers(const std::vector<SettledStep>& steps) {
+  std::vector<int64_t> numbers;
+  for (const SettledStep& step : steps) numbers.push_back(step.row.step);
+  return numbers;
+}
+
+TEST(OpenStepsTest, ClosesWhenEveryRankHasFinishedTheStep) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 5), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  steps.Add(Report(1, 5, /*last=*/false), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  steps.Add(Report(1, 5), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(closed), ElementsAre(5));
+  EXPECT_FALSE(closed[0].row.partial);
+  EXPECT_EQ(closed[0].row.ranks, 2u);
+}
+
+TEST(OpenStepsTest, ARankThatIsPastTheStepDoesNotHoldItUp) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 5), kStart);
+  steps.Add(Report(1, 6, /*last=*/false), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(5));
+}
+
+TEST(OpenStepsTest, ClosesInStepOrder) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(0, 2), kStart);
+  steps.Add(Report(1, 2), kStart);  // rank 1 skipped step 1: it is past it
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1, 2));
+}
+
+TEST(OpenStepsTest, WaitsForLatenessThenGoesOnWithoutTheSilentRank) {
+  OpenSteps steps({.lateness = absl::Seconds(30)}, 2);
+  steps.Add(Report(0, 1), kStart);
+  EXPECT_EQ(steps.next_deadline(), kStart + absl::Seconds(30));
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Seconds(29)), IsEmpty());
+  std::vector<SettledStep> closed = steps.TakeSettled(kStart + absl::Seconds(30));
+  ASSERT_THAT(Numbers(closed), ElementsAre(1));
+  EXPECT_TRUE(closed[0].row.partial);
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(1));
+
+  steps.Add(Report(0, 2), kStart + absl::Seconds(31));
+  closed = steps.TakeSettled(kStart + absl::Seconds(31));
+  ASSERT_THAT(Numbers(closed), ElementsAre(2)) << "nothing waits for a silent rank";
+  EXPECT_FALSE(closed[0].row.partial);
+
+  steps.Add(Report(1, 3), kStart + absl::Seconds(32));
+  EXPECT_THAT(steps.silent_ranks(), IsEmpty());
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Seconds(32)), IsEmpty()) << "it is live again";
+}
+
+TEST(OpenStepsTest, AGoodbyeIsNotWaitedFor) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 1), kStart);
+  steps.RankGone(1);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(closed), ElementsAre(1));
+  EXPECT_FALSE(closed[0].row.partial);
+}
+
+TEST(OpenStepsTest, MergesLateReportsWhileTheStepIsKept) {
+  OpenSteps steps({.lateness = absl::Seconds(1), .kept_steps = 2}, 2);
+  for (int64_t step : {1, 2, 3}) steps.Add(Report(0, step), kStart);
+  ASSERT_THAT(Numbers(steps.TakeSettled(kStart + absl::Seconds(1))), ElementsAre(1, 2, 3));
+  steps.TakeSettled(kStart + absl::Seconds(1));
+  EXPECT_EQ(steps.settled_through(), 1);
+
+  EXPECT_EQ(steps.Add(Report(1, 1), kStart), OpenSteps::Outcome::kTooLate);
+  EXPECT_EQ(steps.Add(Report(1, 2), kStart), OpenSteps::Outcome::kLate);
+  const std::vector<SettledStep> changed = steps.TakeSettled(kStart + absl::Seconds(1));
+  ASSERT_THAT(Numbers(changed), ElementsAre(2));
+  EXPECT_TRUE(changed[0].row.late);
+  EXPECT_EQ(changed[0].row.ranks, 2u);
+}
+
+TEST(OpenStepsTest, BoundsOpenSteps) {
+  OpenSteps steps({.open_steps_max = 3}, 2);
+  for (int64_t step : {1, 2, 3, 4}) steps.Add(Report(0, step), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_FALSE(closed.empty());
+  EXPECT_EQ(closed[0].row.step, 1);
+  EXPECT_TRUE(closed[0].row.partial);
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(1));
+}
+
+TEST(OpenStepsTest, BoundsBytesOfKeptSteps) {
+  OpenSteps steps({.bytes_max = 4096, .kept_steps = 1000}, 1);
+  for (int64_t step = 0; step < 100; ++step) {
+    model::ShardReport report = Report(0, step);
+    model::GateShard* gate = report.mutable_shards()->add_gates();
+    for (int e = 0; e < 64; ++e) gate->add_p_sum(1);
+    steps.Add(report, kStart);
+    steps.TakeSettled(kStart);
+  }
+  EXPECT_LT(steps.bytes(), 8192u);
+  EXPECT_EQ(steps.Classify(1), OpenSteps::Outcome::kTooLate);
+}
+
+TEST(OpenStepsTest, RetireEndsAnAttemptAndKeepsNothing) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(0, 2), kStart);
+  EXPECT_THAT(Numbers(steps.Retire()), ElementsAre(1, 2));
+  EXPECT_EQ(steps.open_steps(), 0u);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.settled_through(), 2);
+  EXPECT_EQ(steps.bytes(), 0u);
+}
+
+TEST(OpenStepsTest, GoesOnAfterARestartAsIfThereHadBeenNone) {
+  OpenSteps steps({}, 2);
+  steps.RestoreClosed(3, 1);
+  steps.RestoreRank(0, 4, false);
+  steps.RestoreRank(1, 3, false);
+  steps.RestoreReport(Report(0, 3), kStart);
+  steps.RestoreReport(Report(1, 3), kStart);
+  steps.RestoreReport(Report(0, 4), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "3 had closed, 4 waits for rank 1";
+  EXPECT_EQ(steps.Classify(1), OpenSteps::Outcome::kTooLate);
+  steps.Add(Report(1, 4), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(closed), ElementsAre(4));
+  EXPECT_EQ(closed[0].row.ranks, 2u);
+}
+
+}  // namespace
+}  // namespace foreshock
