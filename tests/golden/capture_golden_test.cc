@@ -37,8 +37,7 @@ void Copy(const std::string& from, const std::string& to) {
 
 std::string Inflate(const std::string& frame) {
   std::string content(1 << 16, '\0');
-  const size_t size =
-      ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size());
+  const size_t size = ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size());
   EXPECT_FALSE(ZSTD_isError(size)) << ZSTD_getErrorName(size);
   return content.substr(0, ZSTD_isError(size) != 0 ? 0 : size);
 }
