@@ -34,8 +34,8 @@ LEVELS = {
     "daemon/query": 3,
     "daemon/rpc": 3,
     "daemon/pipeline": 4,
-    "daemon/config": 4,
-    "daemon/app": 5,
+    "daemon/config": 5,
+    "daemon/app": 6,
 }
 # client/ stands beside the daemon and sees only these parts of it.
 CLIENT_MAY_USE = {
