@@ -147,14 +147,20 @@ def check_words(name, lines):
                 yield f"{name}:{number}: {len(line)} columns; at most 100"
 
 
-def kept_by_hand(lines, number):
-    """Whether the line is in a table that clang-format leaves alone, or in a raw string."""
+def inside(lines, number, begin, end):
+    """Whether line `number` comes after a line with `begin` and no line with `end` since."""
     for line in reversed(lines[:number]):
-        if "clang-format on" in line or ')"' in line:
+        if end in line:
             return False
-        if "clang-format off" in line or 'R"(' in line:
+        if begin in line:
             return True
     return False
+
+
+def kept_by_hand(lines, number):
+    """Whether the line is in a table that clang-format leaves alone, or in a raw string."""
+    return (inside(lines, number, "clang-format off", "clang-format on") or
+            inside(lines, number, 'R"(', ')"'))
 
 
 def check_listed(files):
