@@ -78,8 +78,10 @@ class Evaluator::Impl {
   }
 
   std::vector<model::AlertRow> Evaluate(const ClosedStep& step) {
-    if (primed_) EndPriming();
-    return Step(step, /*quiet=*/false);
+    std::vector<model::AlertRow> rows;
+    if (primed_) rows = EndPriming(step.row.step);
+    for (model::AlertRow& row : Step(step, /*quiet=*/false)) rows.push_back(std::move(row));
+    return rows;
   }
 
   void Prime(const ClosedStep& step) {
@@ -105,11 +107,11 @@ class Evaluator::Impl {
   };
 
   void Use(std::shared_ptr<const RuleSet> rules);
-  Slot& SlotOf(const SeriesKey& key);
+  size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
   void StartAttempt(int64_t step);
   void NoteEvents(const ClosedStep& closed);
-  void EndPriming();
+  std::vector<model::AlertRow> EndPriming(int64_t step);
   AlertsView View(int64_t step) const {
     return {*set_, rules_, signatures_, step, attempt_start_, resumed_};
   }
@@ -145,6 +147,7 @@ class Evaluator::Impl {
   absl::flat_hash_map<std::string, int64_t> last_nonfinite_;
   std::vector<int64_t> primed_steps_;
   bool primed_ = false;
+  std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
 };
 
 void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
@@ -168,9 +171,9 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   signatures_.resize(set_->signatures.size());
 }
 
-Evaluator::Impl::Slot& Evaluator::Impl::SlotOf(const SeriesKey& key) {
+size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   const auto [found, added] = slot_of_.try_emplace(key, slots_.size());
-  if (!added) return slots_[found->second];
+  if (!added) return found->second;
   Slot slot;
   const auto rules = by_indicator_.find(key.indicator);
   if (rules != by_indicator_.end()) {
@@ -195,7 +198,7 @@ Evaluator::Impl::Slot& Evaluator::Impl::SlotOf(const SeriesKey& key) {
   }
   slots_.push_back(std::move(slot));
   keys_.push_back(key);
-  return slots_.back();
+  return slots_.size() - 1;
 }
 
 void Evaluator::Impl::StartAttempt(int64_t step) {
@@ -239,8 +242,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
     const Sample& sample = closed.samples[i];
     size_t index = order_[i];
     if (index >= keys_.size() || !(keys_[index] == sample.series)) {
-      SlotOf(sample.series);
-      index = slot_of_.find(sample.series)->second;
+      index = SlotOf(sample.series);
       order_[i] = index;
     }
     Slot& slot = slots_[index];
@@ -366,8 +368,8 @@ model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& vi
 }
 
 // Replaying says an alert fires that no stored row knows: it was never reported, so it begins anew
-// if its condition still holds.
-void Evaluator::Impl::EndPriming() {
+// if its condition still holds. And a stored alert whose rule is gone ends.
+std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   primed_ = false;
   for (RuleJudge& rule : rules_) {
     if (rule.alert().active && !rule.alert().reported) rule.Silence();
@@ -377,6 +379,11 @@ void Evaluator::Impl::EndPriming() {
   }
   primed_steps_.clear();
   last_nonfinite_.clear();
+  for (model::AlertRow& row : orphans_) {
+    row.mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
+    row.mutable_alert()->set_resolved_step(step);
+  }
+  return std::exchange(orphans_, {});
 }
 
 absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
@@ -412,6 +419,7 @@ absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
     }
     return absl::OkStatus();
   }
+  orphans_.push_back(row);
   return absl::OkStatus();
 }
 

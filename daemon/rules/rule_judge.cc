@@ -319,8 +319,10 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
   }
   fed_.clear();
   const bool more_ranks =
-      alert_.active && !std::includes(alert_.ranks.begin(), alert_.ranks.end(),
-                                      finding_ranks_.begin(), finding_ranks_.end());
+      alert_.active &&
+      std::any_of(finding_ranks_.begin(), finding_ranks_.end(), [this](uint32_t r) {
+        return std::find(alert_.ranks.begin(), alert_.ranks.end(), r) == alert_.ranks.end();
+      });
   return changed_ || more_ranks ? UpdateAlert(rule, view) : false;
 }
 

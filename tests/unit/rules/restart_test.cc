@@ -201,6 +201,22 @@ TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
   }
 }
 
+TEST(RestartTest, AnAlertWhoseRuleIsGoneIsResolved) {
+  std::unique_ptr<Evaluator> evaluator = NewEvaluator();
+  evaluator->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+  model::AlertRow row;
+  row.mutable_alert()->set_id("abc");
+  row.mutable_alert()->set_rule("removed");
+  row.mutable_alert()->set_state(v1::ALERT_STATE_FIRING);
+  ASSERT_OK(evaluator->Restore(row));
+  const std::vector<model::AlertRow> rows = evaluator->Evaluate(MakeStep(7));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].alert().id(), "abc");
+  EXPECT_EQ(rows[0].alert().state(), v1::ALERT_STATE_RESOLVED);
+  EXPECT_EQ(rows[0].alert().resolved_step(), 7);
+  EXPECT_TRUE(evaluator->Evaluate(MakeStep(8)).empty());
+}
+
 TEST(RestartTest, AnUnreadableStateIsAnErrorThatNamesTheAlert) {
   std::unique_ptr<Evaluator> evaluator = NewEvaluator();
   model::AlertRow row;

@@ -38,9 +38,9 @@ std::string Signature(const std::string& name, const std::string& keys,
 }
 
 // "ab" means: a and b are above their limits; digits are layers of p, then, behind '/', of q.
-class SignatureRun : public Run {
+class SignatureRun : public TestRun {
  public:
-  using Run::Run;
+  using TestRun::TestRun;
   void Next(const std::string& on) {
     std::vector<Sample> samples;
     for (const char c : {'a', 'b', 'c'}) {
