@@ -22,7 +22,7 @@ constexpr char kDelta2[] = "attn.delta2.entropy_ratio_l1";
 
 TEST(EvaluatorTest, ThresholdWithHysteresis) {
   TestRun run(OneRule({"indicator: train.loss", "threshold: {above: 10, clear: 8}", "hits: 2 of 2",
-                   "clear_samples: 2"}));
+                       "clear_samples: 2"}));
   const double values[] = {1, 11, 9, 11, 12, 9, 7, 9, 7, 7, 1};
   for (int i = 0; i < 11; ++i) run.Step(i, {MakeSample(kLoss, values[i])});
   EXPECT_THAT(run.seen, ElementsAre("4 r firing", "9 r resolved"));
@@ -35,27 +35,27 @@ TEST(EvaluatorTest, ThresholdWithHysteresis) {
   EXPECT_EQ(fired.indicator(), "train.loss");
   EXPECT_EQ(fired.severity(), "info");
   EXPECT_EQ(fired.run(), "run");
-  EXPECT_EQ(fired.summary(), "Step 4: train.loss is 12");
+  EXPECT_EQ(fired.summary(), "Since step 4: train.loss is 12");
   EXPECT_EQ(run.rows[1].alert().id(), fired.id());
   EXPECT_EQ(run.rows[1].alert().resolved_step(), 9);
 }
 
 TEST(EvaluatorTest, RelativeDropAgainstALaggedBaselineThatTheFaultDoesNotEnter) {
   TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95, clear: 0.98}",
-                   "baseline: {kind: trailing, samples: 10, lag: 3, min_samples: 4}",
-                   "hits: 3 of 3", "clear_samples: 2", "release_samples: 50"}));
+                       "baseline: {kind: trailing, samples: 10, lag: 3, min_samples: 4}",
+                       "hits: 3 of 3", "clear_samples: 2", "release_samples: 50"}));
   for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   for (int i = 20; i < 40; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
   for (int i = 40; i < 50; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   EXPECT_THAT(run.seen, ElementsAre("22 r firing", "41 r resolved"));
   EXPECT_EQ(run.rows[0].alert().baseline(), 1.0);
   EXPECT_EQ(run.rows[0].alert().last_healthy_step(), 19);
-  EXPECT_EQ(run.rows[0].alert().summary(), "Step 22: train.x is 0.5, baseline 1 (-50.0 %)");
+  EXPECT_EQ(run.rows[0].alert().summary(), "Since step 22: train.x is 0.5, baseline 1 (-50.0 %)");
 }
 
 TEST(EvaluatorTest, ALastingLevelIsAcceptedInTheEnd) {
   TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
-                   "baseline: {samples: 10, lag: 1, min_samples: 4}", "release_samples: 30"}));
+                       "baseline: {samples: 10, lag: 1, min_samples: 4}", "release_samples: 30"}));
   for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   for (int i = 20; i < 200; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
   EXPECT_THAT(run.seen, ElementsAre("20 r firing", "50 r resolved"));
@@ -64,7 +64,7 @@ TEST(EvaluatorTest, ALastingLevelIsAcceptedInTheEnd) {
 TEST(EvaluatorTest, RobustZOfTheLogarithm) {
   const auto run_with = [](double last) {
     TestRun run(OneRule({"indicator: train.x", "robust_z: {above: 6, clear: 3, log: true}",
-                     "baseline: {samples: 20, lag: 1, min_samples: 8}"}));
+                         "baseline: {samples: 20, lag: 1, min_samples: 20}"}));
     for (int i = 0; i < 20; ++i) {
       run.Step(i, {MakeSample("train.x", i % 2 == 0 ? 10 : 10 * std::exp(0.1))});
     }
@@ -115,7 +115,7 @@ TEST(EvaluatorTest, AggregatesOverTheUnitsOfALayer) {
   } kCases[] = {{"mean", 5.5}, {"min", 1}, {"max", 10}, {"p10", 1}, {"each", 10}};
   for (const auto& test : kCases) {
     TestRun run(OneRule({"indicator: attn.logits.max", absl::StrCat("aggregate: ", test.aggregate),
-                     "threshold: {above: 0}"}));
+                         "threshold: {above: 0}"}));
     std::vector<Sample> samples;
     for (int head = 0; head < 10; ++head) {
       samples.push_back(MakeSample("attn.logits.max", head + 1, 3, Unit::kHead, head));
@@ -154,7 +154,7 @@ TEST(EvaluatorTest, QuorumOverHeadsAndLayers) {
 
 TEST(EvaluatorTest, UpdatesSubtractTheirWindowForTheLastHealthyStep) {
   TestRun run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
-                   "threshold: {below: 0.5}", "hits: 2 of 2"}));
+                       "threshold: {below: 0.5}", "hits: 2 of 2"}));
   for (const int64_t step : {0, 50, 100, 150}) {
     ClosedStep closed =
         MakeStep(step, {MakeSample("attn.delta.window_steps", 50, 1, Unit::kHead, 0),
@@ -173,8 +173,8 @@ TEST(EvaluatorTest, UpdatesSubtractTheirWindowForTheLastHealthyStep) {
 }
 
 TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
-  TestRun run(OneRule({"indicator: attn.delta2.relative_norm", "aggregate: mean", "divide_by: train.lr",
-                   "threshold: {above: 15}"}));
+  TestRun run(OneRule({"indicator: attn.delta2.relative_norm", "aggregate: mean",
+                       "divide_by: train.lr", "threshold: {above: 15}"}));
   for (int64_t step = 0; step <= 20; ++step) {
     std::vector<Sample> samples = {MakeSample("train.lr", step <= 10 ? 1.0 : 4.0)};
     if (step == 10 || step == 20) {
@@ -190,7 +190,7 @@ TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
 
 TEST(EvaluatorTest, CombinesScalarsOfTheSameStep) {
   TestRun run(OneRule({"indicators: [train.a, train.b]", "combine: norm", "divide_by: train.c",
-                   "threshold: {above: 2}"}));
+                       "threshold: {above: 2}"}));
   run.Step(0, {MakeSample("train.a", 30), MakeSample("train.c", 1)});  // b is missing
   run.Step(1, {MakeSample("train.a", 3), MakeSample("train.b", 4)});   // c is missing
   run.Step(2, {MakeSample("train.a", 3), MakeSample("train.b", 4), MakeSample("train.c", 0)});
@@ -327,8 +327,8 @@ TEST(EvaluatorTest, NoVerdictsAndNoBaselineBeforeTheRunHasSettled) {
 TEST(EvaluatorTest, AChangedWindowStartsANewBaseline) {
   const auto run_with = [](uint32_t flags) {
     TestRun run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
-                     "relative_drop: {below: 0.95}",
-                     "baseline: {samples: 20, lag: 1, min_samples: 5}"}));
+                         "relative_drop: {below: 0.95}",
+                         "baseline: {samples: 20, lag: 1, min_samples: 5}"}));
     for (int i = 0; i < 40; ++i) {
       run.Step(i,
                {MakeSample(kDelta2, i < 20 ? 1.0 : 0.5, 0, Unit::kHead, 0, i == 20 ? flags : 0)});
