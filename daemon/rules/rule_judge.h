@@ -108,6 +108,7 @@ class RuleJudge {
   void JudgeNoData(const Rule& rule, const StepView& view);
   void JudgeFindings(const Rule& rule, const StepView& view);
   bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
+  void FindWorst(const Rule& rule);
   bool UpdateAlert(const Rule& rule, const StepView& view);
 
   std::vector<Subject> subjects_;
@@ -115,6 +116,7 @@ class RuleJudge {
   size_t layers_known_ = 0;                        // layers of its series
   std::vector<size_t> fed_;
   LiveAlert alert_;
+  size_t worst_ = kNotFed;               // the series the alert speaks of
   std::vector<uint32_t> finding_ranks_;  // of this step
   std::vector<uint32_t> finding_layers_;
   std::string finding_name_;

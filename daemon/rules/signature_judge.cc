@@ -172,6 +172,7 @@ bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view)
     speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
+  for (const AlertRef ref : signature.absent) evidence.push_back(view.Firing(ref));
   if (layers.empty()) {
     // Evidence without a layer, such as the learning rate, concerns all of them.
     all_layers = ranks.empty() && speaks_of_layers;
@@ -235,10 +236,7 @@ void SignatureJudge::Silence() {
   since_.reset();
 }
 
-void SignatureJudge::Resume() {
-  since_.reset();
-  evidence_.clear();
-}
+void SignatureJudge::Resume() { since_.reset(); }
 
 void SignatureJudge::Describe(const Signature& signature, const AlertsView& view,
                               v1::Alert* out) const {
@@ -295,12 +293,14 @@ void SignatureJudge::Save(rules::AlertState* state) const {
   state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
   state->set_severity(severity_);
   state->set_confidence(confidence_);
+  for (const bool fires : evidence_) state->add_evidence(fires);
 }
 
 void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& state) {
   alert_ = LiveAlertOf(alert, state);
   severity_ = state.severity();
   confidence_ = state.confidence();
+  evidence_.assign(state.evidence().begin(), state.evidence().end());
   since_.reset();
   held_step_ = alert.firing_step();
 }

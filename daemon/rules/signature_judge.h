@@ -58,7 +58,7 @@ class SignatureJudge {
   LiveAlert alert_;
   std::string severity_;
   std::string confidence_;
-  std::vector<bool> evidence_;    // which rules of signature.evidence fire
+  std::vector<bool> evidence_;    // which alerts of signature.evidence and .absent fire
   std::optional<int64_t> since_;  // all but `for` and `wait` holds since
   int64_t samples_since_ = 0;     // of the alerts that make it hold
   int64_t waited_samples_ = 0;
