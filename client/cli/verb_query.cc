@@ -190,7 +190,7 @@ void AddQuery(CLI::App& app, Program& program) {
   verb->add_option("--unit-id", options->unit_ids, "only these heads, experts, ranks")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name(\"N,...\");
+      ->type_name("N,...");
   verb->add_option("--unit-name", options->unit_name, "only this tensor")->type_name("NAME");
   verb->add_option("--steps", options->steps, "first and last step, either may be missing")
       ->type_name("A:B");

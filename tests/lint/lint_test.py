@@ -51,8 +51,10 @@ class Words(unittest.TestCase):
 
     def test_plain_lines_and_tables_kept_by_hand_are_none(self):
         self.assertEqual(list(lint.check_words("daemon/a/b.cc", ["x" * 100])), [])
-        table = ["// clang-format off", "x" * 140, "// clang-format on"]
-        self.assertEqual(list(lint.check_words("daemon/a/b.cc", table)), [])
+        for first, last in [("// clang-format off", "// clang-format on"), ('Parse(R"(', ')");')]:
+            lines = [first, "x" * 140, last]
+            self.assertEqual(list(lint.check_words("daemon/a/b.cc", lines)), [])
+            self.assertEqual(len(list(lint.check_words("daemon/a/b.cc", [*lines, "x" * 140]))), 1)
 
 
 if __name__ == "__main__":
