@@ -111,6 +111,8 @@ void PushReactor::Defer(absl::Duration delay, void (PushReactor::*then)()) {
     (this->*then)();
     Leave();
   });
+  // An end that was set before this alarm could be found, or before it was armed, has not woken it.
+  if (Ending()) alarm->Cancel();
 }
 
 bool PushReactor::RunOn(WorkerPool* pool, void (PushReactor::*then)()) {

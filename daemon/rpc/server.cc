@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/rpc/listen_probe.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -25,10 +26,19 @@ void LogFromGrpc(gpr_log_func_args* args) {
   LogEvery(absl::StrCat("grpc:", args->file, ":", args->line), level, "grpc", args->message);
 }
 
-// Switches of the process in gRPC; the last two are read by every ServerBuilder.
+// Protobuf's, such as one for each name that is not UTF-8.
+void LogFromProtobuf(google::protobuf::LogLevel severity, const char* file, int line,
+                     const std::string& message) {
+  const LogLevel level =
+      severity >= google::protobuf::LOGLEVEL_WARNING ? LogLevel::kWarning : LogLevel::kDebug;
+  LogEvery(absl::StrCat("protobuf:", file, ":", line), level, "protobuf", message);
+}
+
+// Switches of the process; the last two are read by every ServerBuilder.
 void PrepareGrpc() {
   static const bool prepared = [] {
     gpr_set_log_function(&LogFromGrpc);
+    google::protobuf::SetLogHandler(&LogFromProtobuf);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;

@@ -185,12 +185,12 @@ bool NameMatches(const std::vector<std::string>& patterns, const std::string& na
 
 void RuleJudge::JudgeFindings(const Rule& rule, const StepView& view) {
   finding_ranks_.clear();
-  const bool skipped = view.closed.row.skipped && !rule.detector.skipped_steps;
+  const bool skipped = view.row.skipped && !rule.detector.skipped_steps;
   absl::flat_hash_set<int64_t> known_ranks;
   std::vector<uint32_t> layers;
   double count = 0;
   const Finding* first = nullptr;
-  for (const Finding& finding : view.closed.findings) {
+  for (const Finding& finding : view.findings) {
     if (finding.kind != Finding::Kind::kNonFinite || skipped) continue;
     if (!NameMatches(rule.detector.names, finding.name)) continue;
     const auto senders = view.rank_scalars.find(finding.name);
@@ -209,7 +209,7 @@ void RuleJudge::JudgeFindings(const Rule& rule, const StepView& view) {
   for (const uint32_t rank : finding_ranks_) known_ranks.insert(rank);
   const size_t ranks = rule.detector.scope == Input::Scope::kRank
                            ? known_ranks.size()
-                           : std::max<size_t>(view.closed.row.ranks, known_ranks.size());
+                           : std::max<size_t>(view.row.ranks, known_ranks.size());
   const double share =
       ranks == 0 ? 0 : static_cast<double>(finding_ranks_.size()) / static_cast<double>(ranks);
   const bool breach = first != nullptr && share > rule.detector.ranks_more_than &&
@@ -271,7 +271,7 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
   if (starts) {
     alert_ = LiveAlert();
     alert_.active = true;
-    alert_.attempt = view.closed.row.attempt;
+    alert_.attempt = view.row.attempt;
     alert_.firing_step = view.step;
     alert_.pending_step = view.step;
     alert_.base_step = view.step;
@@ -319,8 +319,10 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
   }
   fed_.clear();
   const bool more_ranks =
-      alert_.active && !std::includes(alert_.ranks.begin(), alert_.ranks.end(),
-                                      finding_ranks_.begin(), finding_ranks_.end());
+      alert_.active &&
+      std::any_of(finding_ranks_.begin(), finding_ranks_.end(), [this](uint32_t r) {
+        return std::find(alert_.ranks.begin(), alert_.ranks.end(), r) == alert_.ranks.end();
+      });
   return changed_ || more_ranks ? UpdateAlert(rule, view) : false;
 }
 
@@ -391,20 +393,20 @@ void RuleJudge::Save(rules::AlertState* state) const {
 }
 
 void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
-                        int32_t clear_steps) {
-  Silence();
-  for (const rules::SeriesState& series : state.series()) {
-    SeriesKey key;
-    key.layer = series.layer();
-    key.unit = static_cast<Unit>(series.unit());
-    key.unit_id = series.unit_id();
-    key.unit_name = series.unit_name();
-    SeriesJudge& judge = subjects_[FindOrAdd(key)].judge;
-    judge.Restore(series);
-    if (rule.detector.kind == Detector::Kind::kNonFinite) judge.SetClearRun(clear_steps);
+                        bool replayed) {
+  if (!replayed) {
+    Silence();
+    for (const rules::SeriesState& series : state.series()) {
+      SeriesKey key;
+      key.layer = series.layer();
+      key.unit = static_cast<Unit>(series.unit());
+      key.unit_id = series.unit_id();
+      key.unit_name = series.unit_name();
+      subjects_[FindOrAdd(key)].judge.Restore(series);
+    }
+    FindWorst(rule);
   }
   alert_ = LiveAlertOf(alert, state);
-  FindWorst(rule);
   last_fired_ = alert.firing_step();
   if (rule.detector.kind == Detector::Kind::kNonFinite) {
     finding_name_ = alert.unit_name();

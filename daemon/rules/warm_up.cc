@@ -101,21 +101,22 @@ bool Schedule::TokensChanged(double tokens) {
   if (tokens <= 0) return false;
   const double limit = std::log(kChange);
   bool changed = false;
-  if (!tokens_.empty()) {
-    const size_t recent = std::min(tokens_.size(), kTokensWindow);
-    const auto first = tokens_.end() - static_cast<std::ptrdiff_t>(recent);
+  if (tokens_.size() >= kTokensWindow) {
+    const auto first = tokens_.end() - static_cast<std::ptrdiff_t>(kTokensWindow);
     const auto [low, high] = std::minmax_element(first, tokens_.end());
-    if (*high <= kChange * *low) {
-      changed = std::abs(std::log(tokens / tokens_.back())) > limit;
-    } else if (tokens_.size() >= 2 * kJitterWindow) {
-      // Packed batches jitter: only a lasting change counts.
-      const auto middle = tokens_.end() - static_cast<std::ptrdiff_t>(kJitterWindow);
-      const std::vector<double> newer(middle, tokens_.end());
-      const std::vector<double> older(middle - static_cast<std::ptrdiff_t>(kJitterWindow), middle);
-      changed = std::abs(std::log(Median(newer) / Median(older))) > limit;
-    }
+    tokens_jitter_ = *high > kChange * *low;
   }
-  if (changed) tokens_.clear();
+  if (!tokens_jitter_) {
+    changed = !tokens_.empty() && std::abs(std::log(tokens / tokens_.back())) > limit;
+  } else if (tokens_.size() >= 2 * kJitterWindow) {
+    // Packed batches jitter: only a lasting change counts.
+    const auto middle = tokens_.end() - static_cast<std::ptrdiff_t>(kJitterWindow);
+    const std::vector<double> newer(middle, tokens_.end());
+    const std::vector<double> older(middle - static_cast<std::ptrdiff_t>(kJitterWindow), middle);
+    changed = std::abs(std::log(Median(newer) / Median(older))) > limit;
+  }
+  // With fewer it is not known yet whether they jitter.
+  if (changed && tokens_.size() >= kTokensWindow) tokens_.clear();
   tokens_.push_back(tokens);
   if (tokens_.size() > 2 * kJitterWindow) tokens_.pop_front();
   return changed && open_;

@@ -134,8 +134,13 @@ void BM_FirstOrderFromFactors(benchmark::State& state) {
   difference = std::abs(entropy(mine) / entropy(theirs) - 1);
   state.counters["entropy_difference"] = difference;
 }
-BENCHMARK(BM_FirstOrderFromFactors)->Arg(0)->Arg(1)->Arg(2)->UseManualTime()->Unit(
-    benchmark::kMillisecond)->MinTime(1.5);
+BENCHMARK(BM_FirstOrderFromFactors)
+    ->Arg(0)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->MinTime(1.5);
 
 // Parts of it, ours over OpenBLAS.
 void BM_Gram(benchmark::State& state) {
@@ -180,8 +185,8 @@ struct Head {
   Values q = Gaussian(kD * kR, 0.02, 1), k = Gaussian(kD * kR, 0.02, 2);
   Values dq = Gaussian(kD * kR, 2e-5, 3), dk = Gaussian(kD * kR, 2e-5, 4);
   QkWindow window() const {
-    return {.q = q.data(), .k = k.data(), .delta_q = dq.data(), .delta_k = dk.data(),
-            .d = kD, .r = kR};
+    return {
+        .q = q.data(), .k = k.data(), .delta_q = dq.data(), .delta_k = dk.data(), .d = kD, .r = kR};
   }
 };
 
@@ -210,8 +215,12 @@ void BM_AllSpectraFromGram(benchmark::State& state) {
   for (double x : head.q) a.push_back(x / 16);
   for (double x : head.k) b.push_back(x / 64);
   for (double x : head.dk) b.push_back(x * 16);
-  QkGrams grams{.gram_a = Values(kN * kN), .gram_b = Values(kN * kN), .a = 1.0 / 64, .q = 16,
-                .d = kD, .r = kR};
+  QkGrams grams{.gram_a = Values(kN * kN),
+                .gram_b = Values(kN * kN),
+                .a = 1.0 / 64,
+                .q = 16,
+                .d = kD,
+                .r = kR};
   GetKernels().gram(a.data(), kD, kN, grams.gram_a.data());
   GetKernels().gram(b.data(), kD, kN, grams.gram_b.data());
   for (auto _ : state) benchmark::DoNotOptimize(SpectraFromGrams(grams));
@@ -227,8 +236,8 @@ void BM_Gates(benchmark::State& state) {
   const Values scores = Gaussian(kTokens * kExperts, 2, 7);
   Values scratch(GateScratchDoubles(kExperts)), p_sum(kExperts), margins(kTokens);
   std::vector<int64_t> counts(kExperts);
-  const auto yardstick = std::string(kernels->name) == "v4" ? EigenSoftmaxEntropyV4
-                                                             : EigenSoftmaxEntropyV3;
+  const auto yardstick =
+      std::string(kernels->name) == "v4" ? EigenSoftmaxEntropyV4 : EigenSoftmaxEntropyV3;
   double ours = 0, theirs = 0;
   Compare(
       state,
@@ -277,8 +286,9 @@ void BM_SummariseGatesBf16(benchmark::State& state) {
     benchmark::DoNotOptimize(
         Summarise(summary, {.sender = sender, .names = names}, &snapshots, &shards).ok());
   };
-  Compare(state, ours,
-          [&] { benchmark::DoNotOptimize(EigenSoftmaxEntropyV3(scores.data(), kTokens, kExperts)); });
+  Compare(state, ours, [&] {
+    benchmark::DoNotOptimize(EigenSoftmaxEntropyV3(scores.data(), kTokens, kExperts));
+  });
 }
 BENCHMARK(BM_SummariseGatesBf16)->UseManualTime()->Unit(benchmark::kMillisecond);
 

@@ -9,6 +9,7 @@
 #include "daemon/ingest/stream.h"
 #include "daemon/ingest/tensor_check.h"
 #include "foreshock/v1/ingest.pb.h"
+#include "google/protobuf/stubs/logging.h"
 
 namespace foreshock {
 namespace {
@@ -68,6 +69,7 @@ void RunStream(const uint8_t* data, size_t size) {
 }  // namespace foreshock
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const google::protobuf::LogSilencer no_lines_about_bad_text;
   foreshock::RunStream(data, size);
   return 0;
 }

@@ -96,8 +96,8 @@ std::vector<double> Decaying(std::mt19937_64* random, const std::vector<double>&
 }
 
 // The noise of n steps, each of norm 1, plus n rho u v^T.
-std::vector<double> Drift(std::mt19937_64* random, const std::vector<double>& v, size_t d,
-                          size_t r, double rho, int n) {
+std::vector<double> Drift(std::mt19937_64* random, const std::vector<double>& v, size_t d, size_t r,
+                          double rho, int n) {
   std::vector<double> delta = Gaussian(random, d * r, std::sqrt(n / static_cast<double>(d * r)));
   const std::vector<double> u = Gaussian(random, d);
   const double norm = FrobeniusNorm(u);
@@ -122,7 +122,8 @@ TEST(GoldenSpectra, DriftsAlongOneHeadDirection) {
   const std::vector<double> v = Orthonormal(&random, r, r);
   for (const auto& row : rows) {
     for (bool decaying : {false, true}) {
-      SCOPED_TRACE(absl::StrCat("rho ", row.rho, ", n ", row.n, decaying ? ", decaying" : ", flat"));
+      SCOPED_TRACE(
+          absl::StrCat("rho ", row.rho, ", n ", row.n, decaying ? ", decaying" : ", flat"));
       Head head{d, r, {}, {}, {}, {}};
       head.q = decaying ? Decaying(&random, v, d, r) : Gaussian(&random, d * r);
       head.k = decaying ? Decaying(&random, v, d, r) : Gaussian(&random, d * r);

@@ -47,7 +47,8 @@ class IndicatorProperties : public ::testing::Test {
   }
   // Heads of all kinds: flat or steep, low-rank or zero changes, tall or narrow.
   Head AnyHead() {
-    const size_t d = Between(1, 60), r = Between(1, 12);
+    // At d = r = 1 equal relative changes cancel to rounding noise, which no two sums share.
+    const size_t d = Between(1, 60), r = Between(d == 1 ? 2 : 1, 12);
     Head head = RandomHead(&random_, d, r, std::pow(10.0, -static_cast<double>(Between(0, 6))));
     const auto decay = static_cast<double>(Between(0, 2));
     for (std::vector<double>* m : {&head.q, &head.k, &head.delta_q, &head.delta_k}) {
@@ -96,8 +97,10 @@ TEST_F(IndicatorProperties, SpectraStayInTheirRangesAndAgreeWithTheDenseSvd) {
     const model::QkSpectra found = Spectra(head);
     const reference::QkSpectra expected = reference::SpectraOf(head, 24);
     const std::pair<const model::Spectrum*, const reference::Spectrum*> pairs[] = {
-        {&found.delta2(), &expected.delta2},   {&found.delta3(), &expected.delta3},
-        {&found.delta_q(), &expected.delta_q}, {&found.delta_k(), &expected.delta_k},
+        {&found.delta2(), &expected.delta2},
+        {&found.delta3(), &expected.delta3},
+        {&found.delta_q(), &expected.delta_q},
+        {&found.delta_k(), &expected.delta_k},
         {&found.qk(), &expected.qk}};
     for (const auto& [spectrum, dense] : pairs) {
       ExpectRanges(*spectrum);
@@ -174,7 +177,11 @@ TEST_F(IndicatorProperties, TheChangeOfTheOperatorIsFirstPlusSecondOrder) {
 
 TEST_F(IndicatorProperties, EqualSingularValuesAreCounted) {
   for (size_t k : {1, 3, 8}) {
-    Head head{20, 8, Gaussian(&random_, 160), std::vector<double>(160), std::vector<double>(160),
+    Head head{20,
+              8,
+              Gaussian(&random_, 160),
+              std::vector<double>(160),
+              std::vector<double>(160),
               std::vector<double>(160)};
     for (size_t c = 0; c < k; ++c) head.delta_q[c + c * 20] = -3;
     const model::Spectrum s = Spectra(head).delta_q();
@@ -184,8 +191,12 @@ TEST_F(IndicatorProperties, EqualSingularValuesAreCounted) {
   }
   // dK = 0, dQ and K orthonormal: Delta2 = dQ K^T has r equal singular values.
   const size_t d = 40, r = 6;
-  Head head{d, r, Gaussian(&random_, d * r), std::vector<double>(d * r),
-            std::vector<double>(d * r), std::vector<double>(d * r)};
+  Head head{d,
+            r,
+            Gaussian(&random_, d * r),
+            std::vector<double>(d * r),
+            std::vector<double>(d * r),
+            std::vector<double>(d * r)};
   for (size_t c = 0; c < r; ++c) head.delta_q[2 * c + c * d] = head.k[c + 7 + c * d] = 1;
   EXPECT_THAT(EffectiveRank(Spectra(head).delta2().entropy(), 12), Near(6));
 }
@@ -238,7 +249,8 @@ TEST_F(IndicatorProperties, WindowsJoinUp) {
     std::memcpy(packed.data(), payload.gram_a().data().data(), 8 * packed.size());
     grams.gram_a.resize(n * n);
     for (size_t i = 0, at = 0; i < n; ++i) {
-      for (size_t j = 0; j <= i; ++j) grams.gram_a[i + j * n] = grams.gram_a[j + i * n] = packed[at++];
+      for (size_t j = 0; j <= i; ++j)
+        grams.gram_a[i + j * n] = grams.gram_a[j + i * n] = packed[at++];
     }
     grams.gram_b.assign(n * n, 0);
     grams.a = payload.a(0);
@@ -254,7 +266,8 @@ TEST_F(IndicatorProperties, WindowsJoinUp) {
   };
   for (size_t i = 0; i < r; ++i) {
     for (size_t j = 0; j < r; ++j) {
-      const double end = at(one, i, j) + at(one, i, r + j) + at(one, r + i, j) + at(one, r + i, r + j);
+      const double end =
+          at(one, i, j) + at(one, i, r + j) + at(one, r + i, j) + at(one, r + i, r + j);
       EXPECT_NEAR(end, at(two, r + i, r + j), 1e-12 * static_cast<double>(d));
     }
   }

@@ -46,7 +46,7 @@ class FakeSink final : public ReportSink {
         state->pending = false;
       }
     }
-    for (auto& [on_ack, ack] : due) OnWriter([on_ack, ack] { on_ack(ack); });
+    for (const auto& each : due) OnWriter([each] { each.first(each.second); });
   }
 
   // As a sink that drains: every open stream must end.

@@ -159,8 +159,9 @@ class Rank {
 
 // 1e-9 relative, and 1e-9 absolute against 0.
 MATCHER_P2(Near9, expected, tolerance, absl::StrCat("is ", expected)) {
-  return std::abs(arg - expected) <= tolerance * std::max(std::abs(expected), 1e-300) ||
-         (expected == 0 && std::abs(arg) <= tolerance);
+  const double want = static_cast<double>(expected);
+  const double allowed = tolerance * (want == 0 ? 1.0 : std::abs(want));
+  return std::abs(static_cast<double>(arg) - want) <= allowed;
 }
 inline auto Near(double expected) { return Near9(expected, 1e-9); }
 

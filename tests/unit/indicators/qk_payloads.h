@@ -26,8 +26,12 @@ inline double FrobeniusNorm(const std::vector<double>& values) {
 
 // i.i.d. Gaussian weights and changes; |change| = update * |weight|.
 inline reference::Head RandomHead(std::mt19937_64* random, size_t d, size_t r, double update) {
-  reference::Head head{d, r, Gaussian(random, d * r), Gaussian(random, d * r),
-                       Gaussian(random, d * r), Gaussian(random, d * r)};
+  reference::Head head{d,
+                       r,
+                       Gaussian(random, d * r),
+                       Gaussian(random, d * r),
+                       Gaussian(random, d * r),
+                       Gaussian(random, d * r)};
   const double q = update * FrobeniusNorm(head.q) / FrobeniusNorm(head.delta_q);
   const double k = update * FrobeniusNorm(head.k) / FrobeniusNorm(head.delta_k);
   for (double& value : head.delta_q) value *= q;
@@ -65,8 +69,7 @@ inline v1::Summary GramOf(const reference::Head& head, size_t begin, size_t coun
   std::vector<double> k = rows(head.k), dk = rows(head.delta_k);
   const double q_scale = PowerOfTwoNear(FrobeniusNorm(q));
   const double a_scale = PowerOfTwoNear(
-      FrobeniusNorm(dq) > 0 ? FrobeniusNorm(dq)
-                            : q_scale * FrobeniusNorm(dk) / FrobeniusNorm(k));
+      FrobeniusNorm(dq) > 0 ? FrobeniusNorm(dq) : q_scale * FrobeniusNorm(dk) / FrobeniusNorm(k));
   std::vector<double> a, b;
   for (double x : dq) a.push_back(x / a_scale);
   for (double x : q) a.push_back(x / q_scale);

@@ -14,6 +14,7 @@ namespace foreshock {
 namespace {
 
 using reference::Head;
+using ::testing::HasSubstr;
 using testing_support::Bf16Tensor;
 using testing_support::F32Tensor;
 using testing_support::F64Tensor;
@@ -26,7 +27,6 @@ using testing_support::RandomHead;
 using testing_support::Rank;
 using testing_support::Samples;
 using testing_support::Sum;
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 11;
 
@@ -79,8 +79,15 @@ struct Case {
 TEST(QkFactors, AgreeWithTheDenseSvd) {
   std::cout << "seed " << kSeed << "\n";
   std::mt19937_64 random(kSeed);
-  for (const Case& test : {Case{40, 8, 0.1}, {40, 8, 1e-3}, {16, 8, 0.1}, {12, 8, 0.1},
-                           {8, 8, 0.1}, {5, 8, 0.1}, {1, 4, 0.1}, {30, 1, 0.1}, {2, 1, 0.1}}) {
+  for (const Case& test : {Case{40, 8, 0.1},
+                           {40, 8, 1e-3},
+                           {16, 8, 0.1},
+                           {12, 8, 0.1},
+                           {8, 8, 0.1},
+                           {5, 8, 0.1},
+                           {1, 4, 0.1},
+                           {30, 1, 0.1},
+                           {2, 1, 0.1}}) {
     SCOPED_TRACE(absl::StrCat("d ", test.d, ", r ", test.r));
     Head head = RandomHead(&random, test.d, test.r, test.update);
     Rank rank;
@@ -364,8 +371,8 @@ TEST(QkGram, RefusesWhatIsNoBalancedGram) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative diagonal")));
   summary = GramOf(head, 0, head.d);
   summary.mutable_qk_gram()->set_head_dim(3);
-  EXPECT_THAT(rank.Send(summary, 1), StatusIs(absl::StatusCode::kInvalidArgument,
-                                              HasSubstr("do not fit")));
+  EXPECT_THAT(rank.Send(summary, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not fit")));
   EXPECT_TRUE(rank.shards().qk().empty());
 }
 

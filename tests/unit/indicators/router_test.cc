@@ -12,6 +12,7 @@
 namespace foreshock {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::Bf16Tensor;
 using testing_support::F64Tensor;
 using testing_support::Gaussian;
@@ -20,7 +21,6 @@ using testing_support::Near;
 using testing_support::Near9;
 using testing_support::Rank;
 using testing_support::Samples;
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 5;
 
@@ -310,8 +310,7 @@ TEST(RouterLoad, AnExpertIsDeadAfterTwoHundredStepsUnderOnePercent) {
   Rank rank;
   for (int64_t step = 0; step < 400; ++step) {
     // Even load is 250. Expert 2 gets 2 a step: dead. Expert 3 dies at step 150.
-    const Samples samples = rank.SendAndClose(
-        Load({500, 400, 2, step < 150 ? 98 : 0}), step);
+    const Samples samples = rank.SendAndClose(Load({500, 400, 2, step < 150 ? 98 : 0}), step);
     if (step < 199) {
       EXPECT_EQ(samples.Reason("load.dead_fraction"), "warming_up") << step;
     } else if (step < 340) {
@@ -387,8 +386,8 @@ TEST(RouterWeights, RowShardsAddToTheWhole) {
   }
   *rank.shards().add_router_weights() = sum;
   const Samples joined = rank.Close(2);
-  for (const char* id : {"router.weight_similarity", "router.centred_kappa",
-                         "router.centred_conditioning"}) {
+  for (const char* id :
+       {"router.weight_similarity", "router.centred_kappa", "router.centred_conditioning"}) {
     EXPECT_THAT(joined(id), Near(whole(id))) << id;
   }
 }
@@ -405,8 +404,8 @@ TEST(RouterCoactivation, IsCheckedAndPassedOn) {
   EXPECT_EQ(rank.shards().coactivation(0).pair_counts(2), 3);
   EXPECT_EQ(rank.shards().coactivation(0).tokens(), 10u);
   payload->set_experts(4);
-  EXPECT_THAT(rank.Send(summary, 0), StatusIs(absl::StatusCode::kInvalidArgument,
-                                              HasSubstr("3 pair counts")));
+  EXPECT_THAT(rank.Send(summary, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 pair counts")));
   payload->set_experts(3);
   *payload->mutable_pair_counts() = I64Tensor({3}, {1, -2, 3});
   EXPECT_THAT(rank.Send(summary, 0),

@@ -11,12 +11,12 @@
 namespace foreshock {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::F64Tensor;
 using testing_support::Gaussian;
 using testing_support::Near;
 using testing_support::Rank;
 using testing_support::Samples;
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 77;
 
@@ -62,8 +62,11 @@ TEST(Scalars, ReduceOverRanks) {
   const struct {
     v1::Reduction reduction;
     double expected;
-  } cases[] = {{v1::REDUCTION_LAST, 5}, {v1::REDUCTION_SUM, 10},  {v1::REDUCTION_MEAN, 2.5},
-               {v1::REDUCTION_MAX, 5},  {v1::REDUCTION_MIN, 2}};
+  } cases[] = {{v1::REDUCTION_LAST, 5},
+               {v1::REDUCTION_SUM, 10},
+               {v1::REDUCTION_MEAN, 2.5},
+               {v1::REDUCTION_MAX, 5},
+               {v1::REDUCTION_MIN, 2}};
   for (const auto& test : cases) {
     Rank rank;
     *rank.shards().add_scalars() = Shard(9, 2, test.reduction, 3);
@@ -108,8 +111,7 @@ TEST(Scalars, UndeclaredIdIsRefusedAndNothingAdded) {
   v1::Summary summary = Scalars(&rank, {{"loss", 1}});
   summary.mutable_scalars()->add_ids(99);
   summary.mutable_scalars()->add_values(1);
-  EXPECT_THAT(rank.Send(summary, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("99")));
+  EXPECT_THAT(rank.Send(summary, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("99")));
   EXPECT_TRUE(rank.shards().scalars().empty());
 }
 
@@ -119,8 +121,8 @@ TEST(Scalars, DerivedRatios) {
       Scalars(&rank, {{"update_rms", 2e-6}, {"param_rms", 2e-3}, {"lr", 1e-3}}), 0);
   EXPECT_THAT(samples("train.update_ratio"), Near(1e-3));
   EXPECT_THAT(samples("train.update_per_lr"), Near(2e-3));
-  const Samples zero = rank.SendAndClose(
-      Scalars(&rank, {{"update_rms", 2e-6}, {"param_rms", 0}, {"lr", 0}}), 1);
+  const Samples zero =
+      rank.SendAndClose(Scalars(&rank, {{"update_rms", 2e-6}, {"param_rms", 0}, {"lr", 0}}), 1);
   EXPECT_EQ(zero.Reason("train.update_ratio"), "zero_denominator");
   EXPECT_EQ(zero.Reason("train.update_per_lr"), "zero_denominator");
 }
@@ -151,8 +153,11 @@ TEST(Spikes, LossIsSmoothedAndTheSpreadHasAFloor) {
     const double loss = step == 30 ? 50 : (step >= 34 ? 3.0 : 2.0);
     const Samples samples = rank.SendAndClose(Scalars(&rank, {{"loss", loss}}), step);
     if (step >= 20) score = samples("train.loss.spike_score");
-    if (step == 30) EXPECT_EQ(score, 0);  // one step does not move a median of 5
-    if (step == 36) EXPECT_THAT(score, Near(1 / (0.05 * 2)));  // three do; MAD 0: 5 % of the median
+    if (step == 30) {
+      EXPECT_EQ(score, 0);  // one step does not move a median of 5
+    } else if (step == 36) {
+      EXPECT_THAT(score, Near(1 / (0.05 * 2)));  // three do; MAD 0: 5 % of the median
+    }
   }
 }
 
@@ -161,7 +166,9 @@ TEST(Spikes, RateCountsOnsetsPerThousandSteps) {
   for (int64_t step = 0; step < 2000; ++step) {
     const bool spike = step >= 500 && step % 250 < 5;
     history.ObserveScalar("loss", step, spike ? 10 : 2 + 0.01 * static_cast<double>(step % 3));
-    if (step < 119) EXPECT_FALSE(history.SpikeRate().has_value()) << step;
+    if (step < 119) {
+      EXPECT_FALSE(history.SpikeRate().has_value()) << step;
+    }
   }
   ASSERT_TRUE(history.SpikeRate().has_value());
   EXPECT_THAT(*history.SpikeRate(), Near(4));
@@ -366,8 +373,7 @@ TEST(AttentionLogits, ExactMaximaAndBadValues) {
   EXPECT_EQ(bad("attn.logits.max", 0), 70);
   EXPECT_EQ(bad.Flags("attn.logits.entropy", 1), kFlagSampled);
   logits->clear_max_logit();
-  *logits->mutable_logits() =
-      F64Tensor({2, 1, 2}, {-INFINITY, -INFINITY, -INFINITY, -INFINITY});
+  *logits->mutable_logits() = F64Tensor({2, 1, 2}, {-INFINITY, -INFINITY, -INFINITY, -INFINITY});
   EXPECT_EQ(rank.SendAndClose(summary, 2).Reason("attn.logits.max"), "empty_block");
 }
 
@@ -391,7 +397,9 @@ TEST(Finish, SortsFlagsAndNamesOnlyWhatTheCatalogueKnows) {
       EXPECT_EQ(info->unit, sample.series.unit) << info->id;
       EXPECT_EQ(info->per_layer, sample.series.layer != kNoLayer) << info->id;
     }
-    if (i > 0) EXPECT_LT(samples.step().samples[i - 1].series, sample.series);
+    if (i > 0) {
+      EXPECT_LT(samples.step().samples[i - 1].series, sample.series);
+    }
   }
 }
 

@@ -21,8 +21,8 @@ constexpr char kEntropy[] = "router.token_entropy_ratio";
 constexpr char kDelta2[] = "attn.delta2.entropy_ratio_l1";
 
 TEST(EvaluatorTest, ThresholdWithHysteresis) {
-  Run run(OneRule({"indicator: train.loss", "threshold: {above: 10, clear: 8}", "hits: 2 of 2",
-                   "clear_samples: 2"}));
+  TestRun run(OneRule({"indicator: train.loss", "threshold: {above: 10, clear: 8}", "hits: 2 of 2",
+                       "clear_samples: 2"}));
   const double values[] = {1, 11, 9, 11, 12, 9, 7, 9, 7, 7, 1};
   for (int i = 0; i < 11; ++i) run.Step(i, {MakeSample(kLoss, values[i])});
   EXPECT_THAT(run.seen, ElementsAre("4 r firing", "9 r resolved"));
@@ -35,27 +35,27 @@ TEST(EvaluatorTest, ThresholdWithHysteresis) {
   EXPECT_EQ(fired.indicator(), "train.loss");
   EXPECT_EQ(fired.severity(), "info");
   EXPECT_EQ(fired.run(), "run");
-  EXPECT_EQ(fired.summary(), "Step 4: train.loss is 12");
+  EXPECT_EQ(fired.summary(), "Since step 4: train.loss is 12");
   EXPECT_EQ(run.rows[1].alert().id(), fired.id());
   EXPECT_EQ(run.rows[1].alert().resolved_step(), 9);
 }
 
 TEST(EvaluatorTest, RelativeDropAgainstALaggedBaselineThatTheFaultDoesNotEnter) {
-  Run run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95, clear: 0.98}",
-                   "baseline: {kind: trailing, samples: 10, lag: 3, min_samples: 4}",
-                   "hits: 3 of 3", "clear_samples: 2", "release_samples: 50"}));
+  TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95, clear: 0.98}",
+                       "baseline: {kind: trailing, samples: 10, lag: 3, min_samples: 4}",
+                       "hits: 3 of 3", "clear_samples: 2", "release_samples: 50"}));
   for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   for (int i = 20; i < 40; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
   for (int i = 40; i < 50; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   EXPECT_THAT(run.seen, ElementsAre("22 r firing", "41 r resolved"));
   EXPECT_EQ(run.rows[0].alert().baseline(), 1.0);
   EXPECT_EQ(run.rows[0].alert().last_healthy_step(), 19);
-  EXPECT_EQ(run.rows[0].alert().summary(), "Step 22: train.x is 0.5, baseline 1 (-50.0 %)");
+  EXPECT_EQ(run.rows[0].alert().summary(), "Since step 22: train.x is 0.5, baseline 1 (-50.0 %)");
 }
 
 TEST(EvaluatorTest, ALastingLevelIsAcceptedInTheEnd) {
-  Run run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
-                   "baseline: {samples: 10, lag: 1, min_samples: 4}", "release_samples: 30"}));
+  TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
+                       "baseline: {samples: 10, lag: 1, min_samples: 4}", "release_samples: 30"}));
   for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   for (int i = 20; i < 200; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
   EXPECT_THAT(run.seen, ElementsAre("20 r firing", "50 r resolved"));
@@ -63,8 +63,8 @@ TEST(EvaluatorTest, ALastingLevelIsAcceptedInTheEnd) {
 
 TEST(EvaluatorTest, RobustZOfTheLogarithm) {
   const auto run_with = [](double last) {
-    Run run(OneRule({"indicator: train.x", "robust_z: {above: 6, clear: 3, log: true}",
-                     "baseline: {samples: 20, lag: 1, min_samples: 8}"}));
+    TestRun run(OneRule({"indicator: train.x", "robust_z: {above: 6, clear: 3, log: true}",
+                         "baseline: {samples: 20, lag: 1, min_samples: 20}"}));
     for (int i = 0; i < 20; ++i) {
       run.Step(i, {MakeSample("train.x", i % 2 == 0 ? 10 : 10 * std::exp(0.1))});
     }
@@ -74,13 +74,13 @@ TEST(EvaluatorTest, RobustZOfTheLogarithm) {
   // The spread of the logarithm is 1.4826 * 0.05; six of them are a factor of exp(0.4448).
   EXPECT_THAT(run_with(10 * std::exp(0.05 + 0.43)).seen, IsEmpty());
   EXPECT_THAT(run_with(-1).seen, IsEmpty());  // has no logarithm: no sample
-  const Run high = run_with(10 * std::exp(0.05 + 0.46));
+  const TestRun high = run_with(10 * std::exp(0.05 + 0.46));
   ASSERT_THAT(high.seen, ElementsAre("20 r firing"));
   EXPECT_NEAR(high.rows[0].alert().baseline(), 10 * std::exp(0.05), 1e-5);
 }
 
 TEST(EvaluatorTest, GapsAndAbsentValuesNeitherResetNorResolve) {
-  Run run(OneRule(
+  TestRun run(OneRule(
       {"indicator: train.loss", "threshold: {above: 10}", "for: 10 steps", "clear_samples: 2"}));
   run.Step(0, {MakeSample(kLoss, 11)});
   for (int i = 1; i < 9; ++i) run.Step(i, {});  // NaN stretch: no points
@@ -96,8 +96,8 @@ TEST(EvaluatorTest, GapsAndAbsentValuesNeitherResetNorResolve) {
 TEST(EvaluatorTest, FlaggedPointsAreNotJudgedUnlessTheRuleAsks) {
   const std::vector<std::string> keys = {"indicator: " + std::string(kEntropy),
                                          "threshold: {below: 0.5}"};
-  Run strict(OneRule(keys));
-  Run lax(OneRule({keys[0], keys[1], "judge_flags: [few_tokens]"}));
+  TestRun strict(OneRule(keys));
+  TestRun lax(OneRule({keys[0], keys[1], "judge_flags: [few_tokens]"}));
   const uint32_t flags[] = {kFlagGrid, kFlagGram32, kFlagFewTokens, kFlagPartial, kFlagSampled};
   for (int i = 0; i < 5; ++i) {
     const std::vector<Sample> samples = {MakeSample(kEntropy, 0.1, 0, Unit::kNone, 0, flags[i])};
@@ -114,8 +114,8 @@ TEST(EvaluatorTest, AggregatesOverTheUnitsOfALayer) {
     double expected;
   } kCases[] = {{"mean", 5.5}, {"min", 1}, {"max", 10}, {"p10", 1}, {"each", 10}};
   for (const auto& test : kCases) {
-    Run run(OneRule({"indicator: attn.logits.max", absl::StrCat("aggregate: ", test.aggregate),
-                     "threshold: {above: 0}"}));
+    TestRun run(OneRule({"indicator: attn.logits.max", absl::StrCat("aggregate: ", test.aggregate),
+                         "threshold: {above: 0}"}));
     std::vector<Sample> samples;
     for (int head = 0; head < 10; ++head) {
       samples.push_back(MakeSample("attn.logits.max", head + 1, 3, Unit::kHead, head));
@@ -128,7 +128,7 @@ TEST(EvaluatorTest, AggregatesOverTheUnitsOfALayer) {
 }
 
 TEST(EvaluatorTest, QuorumOverHeadsAndLayers) {
-  Run run(OneRule(
+  TestRun run(OneRule(
       {"indicator: attn.logits.max", "threshold: {above: 10}", "quorum: {heads: 2, layers: 50%}"}));
   const auto step = [&run](int64_t step, std::vector<std::vector<double>> layers) {
     std::vector<Sample> samples;
@@ -153,8 +153,8 @@ TEST(EvaluatorTest, QuorumOverHeadsAndLayers) {
 }
 
 TEST(EvaluatorTest, UpdatesSubtractTheirWindowForTheLastHealthyStep) {
-  Run run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
-                   "threshold: {below: 0.5}", "hits: 2 of 2"}));
+  TestRun run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
+                       "threshold: {below: 0.5}", "hits: 2 of 2"}));
   for (const int64_t step : {0, 50, 100, 150}) {
     ClosedStep closed =
         MakeStep(step, {MakeSample("attn.delta.window_steps", 50, 1, Unit::kHead, 0),
@@ -173,8 +173,8 @@ TEST(EvaluatorTest, UpdatesSubtractTheirWindowForTheLastHealthyStep) {
 }
 
 TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
-  Run run(OneRule({"indicator: attn.delta2.relative_norm", "aggregate: mean", "divide_by: train.lr",
-                   "threshold: {above: 15}"}));
+  TestRun run(OneRule({"indicator: attn.delta2.relative_norm", "aggregate: mean",
+                       "divide_by: train.lr", "threshold: {above: 15}"}));
   for (int64_t step = 0; step <= 20; ++step) {
     std::vector<Sample> samples = {MakeSample("train.lr", step <= 10 ? 1.0 : 4.0)};
     if (step == 10 || step == 20) {
@@ -189,8 +189,8 @@ TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
 }
 
 TEST(EvaluatorTest, CombinesScalarsOfTheSameStep) {
-  Run run(OneRule({"indicators: [train.a, train.b]", "combine: norm", "divide_by: train.c",
-                   "threshold: {above: 2}"}));
+  TestRun run(OneRule({"indicators: [train.a, train.b]", "combine: norm", "divide_by: train.c",
+                       "threshold: {above: 2}"}));
   run.Step(0, {MakeSample("train.a", 30), MakeSample("train.c", 1)});  // b is missing
   run.Step(1, {MakeSample("train.a", 3), MakeSample("train.b", 4)});   // c is missing
   run.Step(2, {MakeSample("train.a", 3), MakeSample("train.b", 4), MakeSample("train.c", 0)});
@@ -201,8 +201,8 @@ TEST(EvaluatorTest, CombinesScalarsOfTheSameStep) {
 }
 
 TEST(EvaluatorTest, ScopeTellsTheRunsScalarFromTheRanks) {
-  Run of_run(OneRule({"indicator: train.loss", "scope: run", "threshold: {above: 10}"}));
-  Run of_rank(OneRule({"indicator: train.loss", "scope: rank", "threshold: {above: 10}"}));
+  TestRun of_run(OneRule({"indicator: train.loss", "scope: run", "threshold: {above: 10}"}));
+  TestRun of_rank(OneRule({"indicator: train.loss", "scope: rank", "threshold: {above: 10}"}));
   const std::vector<Sample> samples = {MakeSample(kLoss, 1),
                                        MakeSample(kLoss, 1, kNoLayer, Unit::kRank, 0),
                                        MakeSample(kLoss, 11, kNoLayer, Unit::kRank, 7)};
@@ -214,14 +214,14 @@ TEST(EvaluatorTest, ScopeTellsTheRunsScalarFromTheRanks) {
 }
 
 TEST(EvaluatorTest, SmoothingIsARunningMedian) {
-  Run run(OneRule({"indicator: train.x", "smooth: {median: 3}", "threshold: {above: 10}"}));
+  TestRun run(OneRule({"indicator: train.x", "smooth: {median: 3}", "threshold: {above: 10}"}));
   const double values[] = {20, 1, 20, 1, 1, 20, 20};
   for (int i = 0; i < 7; ++i) run.Step(i, {MakeSample("train.x", values[i])});
   EXPECT_THAT(run.seen, ElementsAre("2 r firing", "3 r resolved", "6 r firing"));
 }
 
 TEST(EvaluatorTest, NoDataIsJudgedInMissedIntervals) {
-  Run run(OneRule({absl::StrCat("indicator: ", kEntropy), "no_data: {intervals: 3}"}));
+  TestRun run(OneRule({absl::StrCat("indicator: ", kEntropy), "no_data: {intervals: 3}"}));
   for (int64_t step = 0; step < 100; ++step) {
     std::vector<Sample> samples;
     if (step % 10 == 0 && (step <= 30 || step >= 80)) samples = {MakeSample(kEntropy, 0.9, 2)};
@@ -250,7 +250,7 @@ ClosedStep WithFindings(int64_t step, std::vector<uint32_t> ranks,
 }
 
 TEST(EvaluatorTest, NonFiniteFindingsNameTheRank) {
-  Run run(OneRule(
+  TestRun run(OneRule(
       {"non_finite: {names: [loss], scope: rank, ranks: {at_most: 0.5}}", "clear_samples: 3"}));
   run.Step(WithFindings(0, {}));
   run.Step(WithFindings(1, {2}));
@@ -266,7 +266,7 @@ TEST(EvaluatorTest, NonFiniteFindingsNameTheRank) {
 }
 
 TEST(EvaluatorTest, NonFiniteFindingsOfSkippedStepsAreTheLossScalersBusiness) {
-  Run run(OneRule({"non_finite: {}"}));
+  TestRun run(OneRule({"non_finite: {}"}));
   ClosedStep skipped = WithFindings(0, {1}, "grad_norm");
   skipped.row.skipped = true;
   run.Step(skipped);
@@ -276,7 +276,7 @@ TEST(EvaluatorTest, NonFiniteFindingsOfSkippedStepsAreTheLossScalersBusiness) {
 }
 
 TEST(EvaluatorTest, StepsAtOrBeforeTheLastOneAreIgnored) {
-  Run run(OneRule({"indicator: train.loss", "threshold: {above: 10}"}));
+  TestRun run(OneRule({"indicator: train.loss", "threshold: {above: 10}"}));
   run.Step(5, {MakeSample(kLoss, 1)});
   run.Step(5, {MakeSample(kLoss, 99)});
   run.Step(4, {MakeSample(kLoss, 99)});
@@ -287,7 +287,7 @@ TEST(EvaluatorTest, AResumeForgetsTheStepsThatRunAgainAndKeepsTheRest) {
   const std::string rule =
       OneRule({"indicator: train.x", "relative_drop: {below: 0.95, clear: 0.98}",
                "baseline: {samples: 20, lag: 1, min_samples: 10}", "hits: 3 of 3"});
-  Run run(rule);
+  TestRun run(rule);
   for (int i = 0; i < 30; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   run.Step(30, {MakeSample("train.x", 0.5)});
   run.Step(31, {MakeSample("train.x", 0.5)});  // pending
@@ -310,7 +310,7 @@ TEST(EvaluatorTest, NoVerdictsAndNoBaselineBeforeTheRunHasSettled) {
   std::string rule = OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
                               "baseline: {samples: 20, lag: 1, min_samples: 10}"});
   rule.erase(rule.find("        warm_up: judge\n"), 23);
-  Run run(rule);
+  TestRun run(rule);
   int64_t step = 0;
   // Falls through the whole warm-up and on until step 255, then stays.
   for (; step < 400; ++step) {
@@ -326,9 +326,9 @@ TEST(EvaluatorTest, NoVerdictsAndNoBaselineBeforeTheRunHasSettled) {
 
 TEST(EvaluatorTest, AChangedWindowStartsANewBaseline) {
   const auto run_with = [](uint32_t flags) {
-    Run run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
-                     "relative_drop: {below: 0.95}",
-                     "baseline: {samples: 20, lag: 1, min_samples: 5}"}));
+    TestRun run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
+                         "relative_drop: {below: 0.95}",
+                         "baseline: {samples: 20, lag: 1, min_samples: 5}"}));
     for (int i = 0; i < 40; ++i) {
       run.Step(i,
                {MakeSample(kDelta2, i < 20 ? 1.0 : 0.5, 0, Unit::kHead, 0, i == 20 ? flags : 0)});
@@ -343,7 +343,7 @@ TEST(EvaluatorTest, AReloadCarriesOverWhatDidNotChange) {
   const std::string first = OneRule({"indicator: train.loss", "threshold: {above: 10}"});
   const std::string same = "# a comment\n" + first;
   const std::string other = OneRule({"indicator: train.loss", "threshold: {above: 9}"});
-  Run run(first);
+  TestRun run(first);
   run.Step(0, {MakeSample(kLoss, 11)});
   ASSERT_OK_AND_ASSIGN(auto same_rules, ParseRules("b.yaml", same));
   EXPECT_THAT(run.evaluator->ReplaceRules(same_rules), IsEmpty());
@@ -361,7 +361,7 @@ TEST(EvaluatorTest, AReloadCarriesOverWhatDidNotChange) {
 }
 
 TEST(EvaluatorTest, TenThousandSeriesAreJudgedEachOnItsOwn) {
-  Run run(OneRule({"indicator: load.share", "threshold: {above: 3}"}));
+  TestRun run(OneRule({"indicator: load.share", "threshold: {above: 3}"}));
   for (int64_t step = 0; step < 3; ++step) {
     std::vector<Sample> samples;
     for (int32_t layer = 0; layer < 40; ++layer) {

@@ -50,8 +50,11 @@ groups:
         aggregate: mean
         no_data: {intervals: 3}
       - alert: nonfinite
-        non_finite: {names: [loss]}
+        non_finite: {names: [loss], scope: rank, ranks: {at_most: 0.5}}
         clear_samples: 7
+      - alert: nonfinite_gradient
+        non_finite: {names: ["grad*"], scope: run}
+        clear_samples: 4
 signatures:
   - signature: both
     when: {any: [level, {all: [drop, anchored]}]}
@@ -61,7 +64,7 @@ signatures:
     confirmations: [{when: {all: [level, drop]}, severity: critical}]
     labels: {severity: warning, fault: both}
   - signature: bad_rank
-    when: nonfinite
+    when: {any: [nonfinite, nonfinite_gradient]}
     labels: {severity: critical, fault: bad_rank}
   - signature: other
     when: {any: [z, quiet]}
@@ -98,15 +101,31 @@ std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps) {
         }
       }
     }
-    if (draw(0, 1) < 0.01) {
+    // Non-finite input leaves a count, and no value of the rank that sent it.
+    const auto add_finding = [&closed](const std::string& name, uint32_t rank) {
       Finding finding;
-      finding.name = "loss";
-      finding.rank = static_cast<uint32_t>(draw(0, 4));
+      finding.name = name;
+      finding.rank = rank;
       finding.count = 1;
       closed.findings.push_back(finding);
-      Sample sample = MakeSample("train.nonfinite", 1, kNoLayer, Unit::kTensor);
-      sample.series.unit_name = "loss";
-      closed.samples.push_back(sample);
+    };
+    double bad_losses = 0;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      if (i > 0 && draw(0, 1) < 0.01) {
+        add_finding("loss", rank);
+        ++bad_losses;
+      } else {
+        closed.samples.push_back(MakeSample("train.loss", 2, kNoLayer, Unit::kRank, rank));
+      }
+    }
+    const auto add_count = [&closed](const std::string& name, double count) {
+      closed.samples.push_back(MakeSample("train.nonfinite", count, kNoLayer, Unit::kTensor));
+      closed.samples.back().series.unit_name = name;
+    };
+    if (bad_losses > 0) add_count("loss", bad_losses);
+    if (draw(0, 1) < 0.02) {
+      add_finding("grad_norm", 0);
+      add_count("grad_norm", 1);
     }
     run.push_back(std::move(closed));
   }
@@ -199,6 +218,22 @@ TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
       }
     }
   }
+}
+
+TEST(RestartTest, AnAlertWhoseRuleIsGoneIsResolved) {
+  std::unique_ptr<Evaluator> evaluator = NewEvaluator();
+  evaluator->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+  model::AlertRow row;
+  row.mutable_alert()->set_id("abc");
+  row.mutable_alert()->set_rule("removed");
+  row.mutable_alert()->set_state(v1::ALERT_STATE_FIRING);
+  ASSERT_OK(evaluator->Restore(row));
+  const std::vector<model::AlertRow> rows = evaluator->Evaluate(MakeStep(7));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].alert().id(), "abc");
+  EXPECT_EQ(rows[0].alert().state(), v1::ALERT_STATE_RESOLVED);
+  EXPECT_EQ(rows[0].alert().resolved_step(), 7);
+  EXPECT_TRUE(evaluator->Evaluate(MakeStep(8)).empty());
 }
 
 TEST(RestartTest, AnUnreadableStateIsAnErrorThatNamesTheAlert) {

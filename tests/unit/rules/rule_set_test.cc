@@ -39,7 +39,9 @@ TEST(RuleSetTest, TheDefaultPackLoads) {
     EXPECT_FALSE(info.name().empty());
     if (info.severity() == "critical") ++critical;
     // Only signatures may warn or page: a single indicator does not name a fault.
-    if (info.group() != "signatures") EXPECT_EQ(info.severity(), "info") << info.name();
+    if (info.group() != "signatures") {
+      EXPECT_EQ(info.severity(), "info") << info.name();
+    }
   }
   EXPECT_LE(critical, 2u);
 }

@@ -38,9 +38,9 @@ std::string Signature(const std::string& name, const std::string& keys,
 }
 
 // "ab" means: a and b are above their limits; digits are layers of p, then, behind '/', of q.
-class SignatureRun : public Run {
+class SignatureRun : public TestRun {
  public:
-  using Run::Run;
+  using TestRun::TestRun;
   void Next(const std::string& on) {
     std::vector<Sample> samples;
     for (const char c : {'a', 'b', 'c'}) {
@@ -111,7 +111,8 @@ TEST(SignatureTest, Conditions) {
 TEST(SignatureTest, AbsentHoldsOnlyTheStartBack) {
   SignatureRun run(Set(Signature("s", "when: a, absent: [b]")));
   run.Play({"ab", "ab", "a", "ab", "ab", "b"});
-  EXPECT_THAT(run.Said(), ElementsAre("2 s firing", "5 s resolved"));
+  // The second row is the evidence against it that came later.
+  EXPECT_THAT(run.Said(), ElementsAre("2 s firing", "3 s firing", "5 s resolved"));
 }
 
 TEST(SignatureTest, EarlierSignaturesOfTheSamePassCount) {

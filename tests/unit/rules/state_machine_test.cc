@@ -12,7 +12,7 @@ namespace {
 
 // One letter a sample, one step apart: b breach, c clear, . between the limits, _ no sample.
 // The answer has one letter a sample: - inactive, p pending, F firing.
-std::string Run(const MachineParams& params, const std::string& samples) {
+std::string Phases(const MachineParams& params, const std::string& samples) {
   MachineState state;
   std::string phases;
   int64_t step = 0;
@@ -64,7 +64,7 @@ TEST(StateMachineTest, EachSettingHasItsEffect) {
       {"it may fire again after its release", {.release_samples = 2}, "bbbb", "FF-F"},
   };
   for (const auto& test : kCases) {
-    EXPECT_EQ(Run(test.params, test.samples), test.phases) << test.what;
+    EXPECT_EQ(Phases(test.params, test.samples), test.phases) << test.what;
   }
 }
 

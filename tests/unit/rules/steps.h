@@ -54,9 +54,9 @@ inline std::string Text(const model::AlertRow& row) {
 }
 
 // An evaluator of one run, and what it returned as text.
-class Run {
+class TestRun {
  public:
-  explicit Run(const std::string& rules_text, uint32_t layers = 0) {
+  explicit TestRun(const std::string& rules_text, uint32_t layers = 0) {
     auto rules = ParseRules("test.yaml", rules_text);
     EXPECT_TRUE(rules.ok()) << rules.status();
     v1::ModelShape model;
