@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
 #include "daemon/indicators/sources.h"
 #include "daemon/pipeline/pipeline.h"
 
