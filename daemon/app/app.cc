@@ -23,6 +23,7 @@
 #include "daemon/query/service.h"
 #include "daemon/rpc/admin_service.h"
 #include "daemon/rpc/server.h"
+#include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
 

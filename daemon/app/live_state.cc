@@ -23,7 +23,7 @@ std::vector<v1::RuleInfo> AppLiveState::Rules() const { return deps_.state->rule
 uint32_t AppLiveState::AlertsFiring() const {
   uint32_t firing = 0;
   for (const auto& run : deps_.snapshot()->runs) {
-    for (const auto& [key, fires] : run->alerts) firing += fires ? 1 : 0;
+    for (const auto& [key, ids] : run->alerts) firing += static_cast<uint32_t>(ids.size());
   }
   return firing;
 }

@@ -29,15 +29,13 @@ struct Config {
   StoreOptions store;
   Pipeline::Options pipeline;
   HttpOptions http;
+  IngestService::Options ingest;
   std::string grpc_listen = std::string(kDefaultGrpcListen);
-  uint64_t message_bytes_max = 64u << 20;
-  uint32_t streams_max = 8192;
   bool reload_over_http = false;  // POST /-/reload
-  uint32_t metrics_top_k = 5;     // experts and heads shown by name per layer
-  uint32_t metrics_series_max = 20000;
-  absl::Duration metrics_ended_runs_for = absl::Hours(1);  // an ended run stays on /metrics
-  std::vector<std::string> rules;                          // files; reloadable
-  std::string log_level = "info";                          // reloadable
+  SnapshotOptions snapshot;       // what /metrics shows of the runs
+  ExporterOptions exporter;
+  std::vector<std::string> rules;  // files; reloadable
+  std::string log_level = "info";  // reloadable
   absl::Duration shutdown_deadline = absl::Seconds(10);
 };
 
