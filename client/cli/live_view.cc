@@ -140,7 +140,7 @@ void LiveView::PrintAlertsUpTo(int64_t step) {
   });
   for (SeenAlert* seen : due) {
     const v1::Alert& alert = seen->alert;
-    if (!seen->fired_shown) {
+    if (!seen->fired_shown && alert.severity() != "info") {
       out_.Print(absl::StrCat("\n", AlertBlock(alert, terminal_), "\n"));
     } else {
       out_.Print(absl::StrCat("  ", AlertLine(alert, terminal_), "\n"));
