@@ -66,6 +66,52 @@ absl::StatusOr<Selection> SelectionOf(const v1::RouterGates& gates, const v1::Mo
   return selection;
 }
 
+// The task and what it points to.
+struct GateWork {
+  GateWork(const v1::RouterGates& gates, const Selection& selection,
+           const std::vector<double>& bias, size_t tokens, size_t experts)
+      : part(std::min(tokens, kTokensAtOnce) * experts),
+        scratch(GateScratchDoubles(experts)),
+        p_sum(experts),
+        margins(tokens),
+        counts(experts) {
+    task.scores = part.data();
+    task.experts = experts;
+    task.form = FormOf(gates.score_kind());
+    task.top_k = selection.top_k;
+    task.bias = bias.empty() ? nullptr : bias.data();
+    task.scratch = scratch.data();
+    task.p_sum = p_sum.data();
+    task.counts = counts.data();
+  }
+  GateWork(const GateWork&) = delete;
+  GateWork& operator=(const GateWork&) = delete;
+
+  std::vector<double> part, scratch, p_sum, margins;
+  std::vector<int64_t> counts;
+  GateTask task;
+};
+
+// Runs the gates over all tokens, unless there are non-finite scores, whose number it returns.
+uint64_t Run(const v1::Tensor& scores, const Selection& selection, GateWork* work) {
+  GateTask& task = work->task;
+  const size_t tokens = work->margins.size();
+  const size_t row_bytes = task.experts * ElementBytes(scores.dtype());
+  uint64_t nonfinite = 0;
+  for (size_t begin = 0; begin < tokens; begin += kTokensAtOnce) {
+    task.tokens = std::min(tokens - begin, kTokensAtOnce);
+    task.margins = work->margins.data() + begin;
+    task.chosen =
+        selection.chosen.empty() ? nullptr : selection.chosen.data() + begin * selection.top_k;
+    const size_t count = task.tokens * task.experts;
+    DecodeDoubles(scores.dtype(), scores.data().data() + begin * row_bytes, count,
+                  work->part.data());
+    nonfinite += CountNonFinite(work->part.data(), count);
+    if (nonfinite == 0) GetKernels().gates(&task);
+  }
+  return nonfinite;
+}
+
 void FillMargins(const std::vector<double>& margins, model::GateShard* shard) {
   LogSketch sketch;
   double sum = 0, least = INFINITY;
@@ -129,38 +175,15 @@ absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext
     return absl::InvalidArgumentError(absl::StrCat("router_gates of layer ", gates.layer(),
                                                    ": chosen must be [", tokens, ", k]"));
   }
-  std::vector<double> part(std::min(tokens, kTokensAtOnce) * experts);
-  std::vector<double> scratch(GateScratchDoubles(experts));
-  std::vector<double> p_sum(experts);
-  std::vector<int64_t> counts(experts);
-  std::vector<double> margins(tokens);
-  GateTask task;
-  task.scores = part.data();
-  task.experts = experts;
-  task.form = FormOf(gates.score_kind());
-  task.top_k = selection.top_k;
-  task.bias = bias.values.empty() ? nullptr : bias.values.data();
-  task.scratch = scratch.data();
-  task.p_sum = p_sum.data();
-  task.counts = counts.data();
-  const size_t row_bytes = experts * ElementBytes(scores.dtype());
-  uint64_t nonfinite = 0;
-  for (size_t begin = 0; begin < tokens; begin += kTokensAtOnce) {
-    task.tokens = std::min(tokens - begin, kTokensAtOnce);
-    task.margins = margins.data() + begin;
-    task.chosen =
-        selection.chosen.empty() ? nullptr : selection.chosen.data() + begin * selection.top_k;
-    DecodeDoubles(scores.dtype(), scores.data().data() + begin * row_bytes, task.tokens * experts,
-                  part.data());
-    nonfinite += CountNonFinite(part.data(), task.tokens * experts);
-    if (nonfinite + bias.nonfinite == 0) GetKernels().gates(&task);
-  }
+  GateWork work(gates, selection, bias.values, tokens, experts);
+  const uint64_t nonfinite = bias.nonfinite > 0 ? 0 : Run(scores, selection, &work);
   if (nonfinite + bias.nonfinite > 0) {
     AddNonFinite(context, "router_gates.scores", layer, -1, nonfinite, out);
     AddNonFinite(context, "router_gates.correction_bias", layer, -1, bias.nonfinite, out);
     AddUndefined("router.token_entropy", "nonfinite", 1, out);
     return absl::OkStatus();
   }
+  const GateTask& task = work.task;
   if (task.accepted == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "router_gates of layer ", gates.layer(), ": all ", tokens,
@@ -175,7 +198,7 @@ absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext
   if (selection.unknown != nullptr) {
     AddUndefined("router.sampled_load", selection.unknown, 1, out);
   } else if (context.sender.model.router_groups() <= 1) {
-    FillMargins(margins, shard);
+    FillMargins(work.margins, shard);
   }
   if (task.rejected > 0) AddUndefined("router.token_entropy", "rejected_rows", task.rejected, out);
   return absl::OkStatus();
