@@ -32,10 +32,35 @@ double LargestMagnitude(const double* values, size_t n) {
   return largest;
 }
 
-double Norm(const Values& values) {
-  double square = 0;
-  for (double value : values) square += value * value;
-  return std::sqrt(square);
+// 2^exponent as two factors, so that |exponent| up to 2 000 works on values that end in range.
+struct Scale {
+  explicit Scale(int exponent)
+      : first(std::ldexp(1.0, exponent / 2)), second(std::ldexp(1.0, exponent - exponent / 2)) {}
+  double first, second;
+  double operator()(double x) const { return x * first * second; }
+};
+
+double SquareSum(const double* values, size_t n) {
+  double sums[4] = {};  // four chains of additions at once
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (size_t j = 0; j < 4; ++j) sums[j] += values[i + j] * values[i + j];
+  }
+  for (; i < n; ++i) sums[0] += values[i] * values[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Exponent e with 2^e nearest to the Frobenius norm, for values of any size; empty for zero.
+std::optional<int> NormExponent(const double* values, size_t n) {
+  const double square = SquareSum(values, n);
+  if (square > 1e-200 && square < 1e300) return NearestExponent(std::sqrt(square));
+  const double largest = LargestMagnitude(values, n);
+  if (largest == 0) return std::nullopt;
+  const int exponent = NearestExponent(largest);
+  const Scale scale(-exponent);
+  Values scaled(values, values + n);
+  for (double& value : scaled) value = scale(value);
+  return exponent + NearestExponent(std::sqrt(SquareSum(scaled.data(), n)));
 }
 
 // Largest column sum of magnitudes: bounds the spectral norm of a symmetric matrix.
@@ -126,54 +151,32 @@ struct Balanced {
   int product() const { return delta_q + k; }  // of A B^T; equal to q + delta_k
 };
 
-Values Scaled(const double* values, size_t n, int exponent) {
-  Values scaled(n);
-  for (size_t i = 0; i < n; ++i) scaled[i] = std::ldexp(values[i], exponent);
-  return scaled;
-}
-
 Balanced Balance(const QkWindow& window) {
   const size_t size = size_t{window.d} * window.r;
   Balanced out{window.d, window.r, {}, {}};
-  // Powers of two by the largest entry first, so that no square over- or underflows.
-  const auto normalise = [&](const double* values, int* exponent, double* norm) {
-    const double largest = LargestMagnitude(values, size);
-    *exponent = largest > 0 ? NearestExponent(largest) : 0;
-    Values scaled = Scaled(values, size, -*exponent);
-    *norm = Norm(scaled);
-    return scaled;
-  };
-  int e_dq, e_q, e_k, e_dk;
-  double n_dq, n_q, n_k, n_dk;
-  Values dq = normalise(window.delta_q, &e_dq, &n_dq);
-  Values q = normalise(window.q, &e_q, &n_q);
-  Values k = normalise(window.k, &e_k, &n_k);
-  Values dk = normalise(window.delta_k, &e_dk, &n_dk);
-  const auto log_norm = [](int exponent, double norm) {
-    return norm > 0 ? exponent + NearestExponent(norm) : exponent;
-  };
-  const int log_q = log_norm(e_q, n_q);
-  const int log_k = log_norm(e_k, n_k);
+  const std::optional<int> delta_q = NormExponent(window.delta_q, size);
+  const std::optional<int> q = NormExponent(window.q, size);
+  const std::optional<int> k = NormExponent(window.k, size);
+  const std::optional<int> delta_k = NormExponent(window.delta_k, size);
+  out.q = q.value_or(0);
   // dQ = 0: a near |Q| |dK| / |K| makes the blocks of B alike.
-  const int log_a =
-      n_dq > 0 ? log_norm(e_dq, n_dq) : (n_dk > 0 ? log_q + log_norm(e_dk, n_dk) - log_k : log_q);
-  out.delta_q = log_a;
-  out.q = log_q;
+  out.delta_q = delta_q.value_or(delta_k.has_value() ? out.q + *delta_k - k.value_or(0) : out.q);
   // B = [aK, q dK] / 2^s with the larger block near 1.
-  const int block_k = log_a + log_k;
-  const int block_dk = n_dk > 0 ? log_q + log_norm(e_dk, n_dk) : block_k;
-  const int s = n_k > 0 ? std::max(block_k, block_dk) : block_dk;
-  out.k = s - log_a;
-  out.delta_k = s - log_q;
-  const auto append = [&](Values* to, const Values& from, int have, int want) {
-    for (double value : from) to->push_back(std::ldexp(value, have - want));
+  const int block_k = out.delta_q + k.value_or(0);
+  const int block_delta_k = delta_k.has_value() ? out.q + *delta_k : block_k;
+  const int s = k.has_value() ? std::max(block_k, block_delta_k) : block_delta_k;
+  out.k = s - out.delta_q;
+  out.delta_k = s - out.q;
+  const auto append = [&](Values* to, const double* from, int exponent) {
+    const Scale scale(-exponent);
+    for (size_t i = 0; i < size; ++i) to->push_back(scale(from[i]));
   };
   out.a.reserve(2 * size);
   out.b.reserve(2 * size);
-  append(&out.a, dq, e_dq, out.delta_q);
-  append(&out.a, q, e_q, out.q);
-  append(&out.b, k, e_k, out.k);
-  append(&out.b, dk, e_dk, out.delta_k);
+  append(&out.a, window.delta_q, out.delta_q);
+  append(&out.a, window.q, out.q);
+  append(&out.b, window.k, out.k);
+  append(&out.b, window.delta_k, out.delta_k);
   return out;
 }
 
