@@ -27,7 +27,7 @@ enum ExitCode : int {
 
 enum class Output { kTable, kJson };
 
-// Set by the options that every verb has.
+// Set by the options that every verb has; main() takes the server from FORESHOCK_SERVER first.
 struct Settings {
   std::string server = kDefaultServer;  // host:port of gRPC
   Output output = Output::kTable;
@@ -39,7 +39,7 @@ struct Program {
   int exit_code = kOk;
 };
 
-// --server, --timeout, --output, with FORESHOCK_SERVER from the environment.
+// --server, --timeout, --output.
 void AddConnectionOptions(CLI::App& verb, Program& program);
 // --output alone, for verbs that need no daemon.
 void AddOutputOption(CLI::App& verb, Program& program);

@@ -1,6 +1,6 @@
 // The program `foreshock`: asks and feeds a daemon from the command line.
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <cstdlib>
 
 #include "client/cli/cli.h"
 
@@ -11,6 +11,9 @@ int main(int argc, char** argv) {
       "This program asks and feeds foreshockd, the daemon.",
       "foreshock");
   Program program;
+  if (const char* server = std::getenv("FORESHOCK_SERVER"); server != nullptr && *server != '\0') {
+    program.settings.server = server;
+  }
   AddReplay(app, program);
   AddRuns(app, program);
   AddQuery(app, program);

@@ -16,8 +16,8 @@ void AddOutputOption(CLI::App& verb, Program& program) {
 }
 
 void AddConnectionOptions(CLI::App& verb, Program& program) {
-  verb.add_option("--server,-s", program.settings.server, "gRPC address of foreshockd")
-      ->envname("FORESHOCK_SERVER")
+  verb.add_option("--server,-s", program.settings.server,
+                  "gRPC address of foreshockd; FORESHOCK_SERVER sets it too")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   verb.add_option_function<double>(

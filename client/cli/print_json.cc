@@ -10,6 +10,7 @@ std::string ToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
   std::string json;
   // Fails only for Any and Struct fields, which the contract does not have.
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);

@@ -1,5 +1,5 @@
 // Messages as JSON, in the form the daemon's /api/v1 uses (proto3 JSON with the field names of
-// proto/), so that a script can read either.
+// proto/, zeroes written out), so that a script can read either.
 #pragma once
 
 #include <google/protobuf/message.h>

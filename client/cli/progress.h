@@ -20,6 +20,7 @@ namespace foreshock::cli {
 class Progress {
  public:
   Progress(std::string label, uint64_t total);
+  ~Progress() { Finish(); }
 
   void Update(uint64_t done, const std::string& note);
   // Writes `text` to stdout between two drawings of the bar.

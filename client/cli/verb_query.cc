@@ -88,13 +88,14 @@ void PrintSeries(const v1::QueryPointsResponse& answer, const Terminal& out) {
   std::puts("");
 }
 
-// One object with the list of answers, as /api/v1 gives it.
+// One object with an answer per series, as /api/v1/points gives it.
 void PrintAnswersAsJson(const std::vector<v1::QueryPointsResponse>& answers) {
-  std::fputs("{\"series\": [", stdout);
+  std::fputs("{\"results\": [", stdout);
   for (size_t i = 0; i < answers.size(); ++i) {
     std::printf("%s%s", i == 0 ? "\n" : ",\n", ToJson(answers[i]).c_str());
   }
-  std::puts("]}");
+  const bool truncated = !answers.empty() && answers.back().truncated();
+  std::printf("], \"truncated\": %s}\n", truncated ? "true" : "false");
 }
 
 int Query(const Settings& settings, const QueryOptions& options) {
@@ -179,13 +180,17 @@ void AddQuery(CLI::App& app, Program& program) {
                                             "its id, or a prefix ending in '*' (attn.delta2.*)");
   verb->add_flag("--list", *list, "show which series there are instead of their points");
   verb->add_option("--layer", options->layers, "only these layers (-1: series without a layer)")
-      ->type_name("N...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...")
       ->check(CLI::Range(-1, 1 << 20).description(""));
   verb->add_option("--unit", options->unit, "only series of a head, expert, rank, ...")
       ->transform(CLI::CheckedTransformer(kUnits, CLI::ignore_case).description(""))
       ->type_name("UNIT");
   verb->add_option("--unit-id", options->unit_ids, "only these heads, experts, ranks")
-      ->type_name("N...");
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...");
   verb->add_option("--unit-name", options->unit_name, "only this tensor")->type_name("NAME");
   verb->add_option("--steps", options->steps, "first and last step, either may be missing")
       ->type_name("A:B");
@@ -202,7 +207,7 @@ void AddQuery(CLI::App& app, Program& program) {
       "  foreshock query exp-42 attn.delta2.entropy_ratio_l1 --layer 3 --unit-id 0\n"
       "  foreshock query exp-42 train.loss --attempt 1     the values before the restart\n"
       "  foreshock query exp-42 --list                     which series there are\n"
-      "  foreshock query exp-42 'router.*' -o json | jq '.series[].series'");
+      "  foreshock query exp-42 'router.*' -o json | jq '.results[].series'");
   verb->callback([&program, options, list, indicator] {
     if (!*list && indicator->empty()) throw CLI::RequiredError("INDICATOR (or --list)");
     program.exit_code =

@@ -47,8 +47,8 @@ void PrintRuns(const v1::ListRunsResponse& response) {
 void PrintRun(const v1::Run& run) {
   const Terminal out(stdout);
   const v1::ModelShape& model = run.model();
-  std::printf("%s  %s, %s, %s firing\n", out.Paint(Style::kBold, run.name()).c_str(),
-              PaintedState(run.state(), out).c_str(), Plural(run.series(), "serie").c_str(),
+  std::printf("%s  %s, %s series, %s firing\n", out.Paint(Style::kBold, run.name()).c_str(),
+              PaintedState(run.state(), out).c_str(), FormatCount(run.series()).c_str(),
               Plural(run.alerts_firing(), "alert").c_str());
   std::printf("model: %u layers, %u heads x %u, hidden %u, %u experts, top %u\n", model.layers(),
               model.heads(), model.head_dim(), model.hidden_size(), model.experts(), model.top_k());

@@ -124,7 +124,7 @@ Change ChangeOf(HeadWeights weights, const Snapshots::Key& key, absl::string_vie
     change.undefined = "nonfinite";
     return change;
   }
-  const Snapshot* last = snapshots->Find(key);
+  const WeightSnapshot* last = snapshots->Find(key);
   if (last != nullptr && last->step == context.step) {
     change.undefined = "repeated_step";
     return change;

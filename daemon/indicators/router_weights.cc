@@ -25,7 +25,7 @@ void AddDelta(const v1::RouterWeights& weights, const std::vector<double>& now, 
               const SummariseContext& context, Snapshots* snapshots,
               model::RouterWeightShard* shard, model::StepShards* out) {
   const Snapshots::Key key{Snapshots::Kind::kRouter, weights.layer(), begin};
-  const Snapshot* base = snapshots->Find(key);
+  const WeightSnapshot* base = snapshots->Find(key);
   const v1::DType dtype = weights.weights().dtype();
   if (base != nullptr && base->step == context.step) return;  // sent again
   if (base != nullptr && base->step < context.step &&

@@ -2,12 +2,12 @@
 
 namespace foreshock {
 
-const Snapshot* Snapshots::Find(const Key& key) const {
+const WeightSnapshot* Snapshots::Find(const Key& key) const {
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &found->second;
 }
 
-bool Snapshots::Put(const Key& key, Snapshot snapshot) {
+bool Snapshots::Put(const Key& key, WeightSnapshot snapshot) {
   Erase(key);
   if (snapshot.bytes.size() > options_.bytes_max - bytes_) return false;
   bytes_ += snapshot.bytes.size();

@@ -14,7 +14,7 @@ namespace foreshock {
 
 // One weight as it was sent (little-endian bytes of `dtype`), with the step it was taken at. What
 // the elements are is for the module that put it there to say.
-struct Snapshot {
+struct WeightSnapshot {
   int64_t step = 0;
   v1::DType dtype = v1::DTYPE_F64;
   std::string bytes;
@@ -42,15 +42,15 @@ class Snapshots {
   explicit Snapshots(Options options) : options_(options) {}
 
   // nullptr when there is none; valid until the next Put or Erase.
-  const Snapshot* Find(const Key& key) const;
+  const WeightSnapshot* Find(const Key& key) const;
   // False when it did not fit; an older snapshot under `key` is dropped then.
-  bool Put(const Key& key, Snapshot snapshot);
+  bool Put(const Key& key, WeightSnapshot snapshot);
   void Erase(const Key& key);
   size_t bytes() const { return bytes_; }
 
  private:
   const Options options_;
-  absl::flat_hash_map<Key, Snapshot> by_key_;
+  absl::flat_hash_map<Key, WeightSnapshot> by_key_;
   size_t bytes_ = 0;
 };
 

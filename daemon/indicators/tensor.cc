@@ -10,22 +10,6 @@ namespace foreshock {
 static_assert(std::endian::native == std::endian::little,
               "payload bytes are little-endian and read in place");
 
-size_t ElementBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F16:
-    case v1::DTYPE_BF16:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
 size_t ElementCount(const v1::Tensor& tensor) {
   const size_t element = ElementBytes(tensor.dtype());
   return element == 0 ? 0 : tensor.data().size() / element;

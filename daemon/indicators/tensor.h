@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "daemon/model/dtype.h"
 #include "foreshock/v1/types.pb.h"
 
 namespace foreshock {
@@ -21,8 +22,6 @@ struct TensorDoubles {
   uint64_t nonfinite = 0;
 };
 
-// Bytes of one element; 0 for DTYPE_UNSPECIFIED.
-size_t ElementBytes(v1::DType dtype);
 // Elements of the shape; 0 for an absent tensor.
 size_t ElementCount(const v1::Tensor& tensor);
 // True when the element type is known and the bytes are as many as the shape says.

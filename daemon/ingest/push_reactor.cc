@@ -1,6 +1,7 @@
 #include "daemon/ingest/push_reactor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -45,7 +46,7 @@ void PushReactor::Enter() {
   ++busy_;
 }
 
-PushReactor::Action PushReactor::NextAction() {
+PushReactor::Action PushReactor::NextAction(grpc::Status* end) {
   MutexLock lock(&handle_->mutex);
   const bool has_output = (hello_ack_.has_value() || acks_.HasAck()) && !peer_gone_;
   if (has_output && !write_in_flight_ && !finished_) {
@@ -72,12 +73,14 @@ PushReactor::Action PushReactor::NextAction() {
   if (busy_ > 0 || write_in_flight_ || finished_ || !ending) return Action::kNone;
   if (!peer_gone_ && end_after_commits_ && !acks_.AllCommitted()) return Action::kNone;
   finished_ = true;
+  *end = end_.has_value() ? *end_ : grpc::Status::CANCELLED;
   return Action::kFinish;
 }
 
 void PushReactor::Leave() {
+  grpc::Status end;
   while (true) {
-    switch (NextAction()) {
+    switch (NextAction(&end)) {
       case Action::kWrite:
         StartWrite(&response_);
         break;
@@ -88,10 +91,7 @@ void PushReactor::Leave() {
         Defer(absl::ZeroDuration(), &PushReactor::SubmitGoodbye);
         break;
       case Action::kFinish:
-        // Nobody else is inside and nobody can come in: end_ needs no lock any more.
-        Finish([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return end_.has_value() ? *end_ : grpc::Status::CANCELLED;
-        }());
+        Finish(end);
         return;
       case Action::kNone:
         return;
@@ -111,6 +111,8 @@ void PushReactor::Defer(absl::Duration delay, void (PushReactor::*then)()) {
     (this->*then)();
     Leave();
   });
+  // An end that was set before this alarm could be found, or before it was armed, has not woken it.
+  if (Ending()) alarm->Cancel();
 }
 
 bool PushReactor::RunOn(WorkerPool* pool, void (PushReactor::*then)()) {
@@ -215,6 +217,7 @@ void PushReactor::OnMessage() {
 }
 
 void PushReactor::ReadNext() {
+  request_.Clear();  // an idle stream keeps no payload
   MutexLock lock(&handle_->mutex);
   want_read_ = true;
 }
@@ -249,19 +252,22 @@ void PushReactor::Open() {
       });
   if (!stream.ok()) return EndWith(stream.status(), Refusal::kSink);
   stream_ = *std::move(stream);
-  MutexLock lock(&handle_->mutex);
-  hello_ack_ = stream_->hello_ack();
-  want_read_ = true;
+  {
+    MutexLock lock(&handle_->mutex);
+    hello_ack_ = stream_->hello_ack();
+  }
+  ReadNext();
 }
 
 void PushReactor::OnReport() {
   absl::StatusOr<StreamState::Checked> checked = state_.OnReport(request_.mutable_report());
   if (!checked.ok()) return EndWith(checked.status(), Refusal::kProtocol);
   if (!checked->report_stands) {
-    MutexLock lock(&handle_->mutex);
-    acks_.RejectHere(request_.report().seq(), std::move(checked->rejections.front()));
-    want_read_ = true;
-    return;
+    {
+      MutexLock lock(&handle_->mutex);
+      acks_.RejectHere(request_.report().seq(), std::move(checked->rejections.front()));
+    }
+    return ReadNext();
   }
   rejections_ = std::move(checked->rejections);
   retries_left_ =

@@ -39,13 +39,15 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
  private:
   enum class Action { kNone, kWrite, kRead, kGoodbye, kFinish };
 
-  // Calls `then` on the reactor if its stream is not over yet.
+  // Calls `then` on the reactor if its stream is not over yet. (The analysis does not see that the
+  // handle's mutex is the reactor's.)
   template <typename Then>
-  static void With(const std::shared_ptr<ReactorHandle>& handle, Then then);
+  static void With(const std::shared_ptr<ReactorHandle>& handle,
+                   Then then) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   void Enter();
-  void Leave();  // does what is due; the last thing a thread does in here
-  Action NextAction();
+  void Leave();                          // does what is due; the last thing a thread does in here
+  Action NextAction(grpc::Status* end);  // `end` is set with kFinish
   // Runs `then` on one of gRPC's threads, earlier if the stream must end meanwhile.
   void Defer(absl::Duration delay, void (PushReactor::*then)());
   bool RunOn(WorkerPool* pool, void (PushReactor::*then)());
@@ -72,7 +74,7 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   const std::shared_ptr<ReactorHandle> handle_;
 
   // Of the stream's own sequence.
-  v1::PushRequest request_;  // reused for every message
+  v1::PushRequest request_;
   size_t request_bytes_ = 0;
   StreamState state_;
   Admission::Stream place_;

@@ -29,7 +29,7 @@ class ServiceCore;
 class IngestService final : public v1::IngestService::CallbackService {
  public:
   struct Options {
-    IngestLimits limits;
+    IngestLimits limits = {};
     absl::Duration submit_wait_max = absl::Seconds(5);  // for room in the sink, then refused
     absl::Duration submit_retry_interval = absl::Milliseconds(20);
     absl::Duration retry_delay = absl::Seconds(1);  // told to refused senders

@@ -71,9 +71,9 @@ std::string Place(const v1::Alert& alert) {
   return place;
 }
 
-std::string Measurement(const v1::Alert& alert) {
-  std::string text =
-      absl::StrCat(alert.indicator(), Place(alert), " is ", NumberText(alert.value()));
+std::string Measurement(const v1::Alert& alert, absl::string_view measure) {
+  std::string text = absl::StrCat(measure.empty() ? alert.indicator() : std::string(measure),
+                                  Place(alert), " is ", NumberText(alert.value()));
   if (alert.has_baseline()) {
     absl::StrAppend(&text, ", baseline ", NumberText(alert.baseline()));
     if (alert.baseline() != 0) {
@@ -84,8 +84,12 @@ std::string Measurement(const v1::Alert& alert) {
   return text;
 }
 
-std::string DefaultSummary(const v1::Alert& alert) {
-  std::string text = absl::StrCat("Step ", alert.firing_step(), ": ", Measurement(alert));
+std::string DefaultSummary(const v1::Alert& alert, absl::string_view measure) {
+  std::string text =
+      alert.has_resolved_step()
+          ? absl::StrCat("Steps ", alert.firing_step(), " to ", alert.resolved_step(), ": ")
+          : absl::StrCat("Since step ", alert.firing_step(), ": ");
+  absl::StrAppend(&text, Measurement(alert, measure));
   if (!alert.fault().empty()) absl::StrAppend(&text, "; probable fault: ", alert.fault());
   return text;
 }
@@ -136,8 +140,20 @@ std::string UnknownPlaceholder(absl::string_view text) {
 
 std::string PlaceholderNames() { return absl::StrJoin(kPlaceholders, ", "); }
 
-void WriteTexts(const Annotations& annotations, absl::string_view confidence, v1::Alert* alert) {
-  alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert)
+std::string MeasureText(const Input& input) {
+  static constexpr absl::string_view kCombine[] = {"", "norm", "sum", "mean", "min", "max"};
+  if (input.indicators.empty()) return "";
+  std::string text = input.combine == Input::Combine::kNone
+                         ? input.indicators[0]
+                         : absl::StrCat(kCombine[static_cast<size_t>(input.combine)], "(",
+                                        absl::StrJoin(input.indicators, ", "), ")");
+  if (!input.divide_by.empty()) absl::StrAppend(&text, " / ", input.divide_by);
+  return text;
+}
+
+void WriteTexts(const Annotations& annotations, absl::string_view measure,
+                absl::string_view confidence, v1::Alert* alert) {
+  alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert, measure)
                                                  : Fill(annotations.summary, *alert));
   alert->set_description(Fill(annotations.description, *alert));
   AppendAdvice(confidence, alert);

@@ -13,7 +13,12 @@ namespace foreshock {
 // are none. Placeholders: {{run}} {{rule}} {{fault}} {{severity}} {{indicator}} {{layers}} {{rank}}
 // {{unit}} {{value}} {{baseline}} {{step}} {{last_healthy_step}} {{checkpoint}}; one without a
 // value becomes "unknown".
-void WriteTexts(const Annotations& annotations, absl::string_view confidence, v1::Alert* alert);
+// `measure` is MeasureText of the rule whose value the alert shows.
+void WriteTexts(const Annotations& annotations, absl::string_view measure,
+                absl::string_view confidence, v1::Alert* alert);
+
+// "attn.delta2.relative_norm / train.lr", "norm(train.a, train.b)"; "" without an indicator.
+std::string MeasureText(const Input& input);
 
 // "layer 2", "layers 0, 2", "all layers"; "" without layers.
 std::string LayersText(const v1::Alert& alert);

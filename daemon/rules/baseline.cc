@@ -50,7 +50,6 @@ void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) 
     Rebuild(spec);
     anchor_ = RobustBaseline(sorted_, spec.spread_floor);
     anchor_step_ = step;
-    accepted_.clear();
     return;
   }
   if (spec.kind != BaselineSpec::Kind::kTrailing) return;
@@ -63,9 +62,10 @@ void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) 
     sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), leaves));
   }
   sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), enters), enters);
-  // Cut in blocks, so that the cost per sample stays constant.
-  const size_t needed = n + static_cast<size_t>(spec.lag) - 1;
-  if (accepted_.size() >= 2 * needed) {
+  // Twice the window is kept, so that a resume from a window ago still finds its baseline; cut in
+  // blocks, so that the cost per sample stays constant.
+  const size_t needed = 2 * (n + static_cast<size_t>(spec.lag) - 1);
+  if (accepted_.size() >= needed + needed / 2) {
     accepted_.erase(accepted_.begin(),
                     accepted_.begin() + static_cast<std::ptrdiff_t>(accepted_.size() - needed));
   }

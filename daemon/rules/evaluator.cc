@@ -78,8 +78,10 @@ class Evaluator::Impl {
   }
 
   std::vector<model::AlertRow> Evaluate(const ClosedStep& step) {
-    if (primed_) EndPriming();
-    return Step(step, /*quiet=*/false);
+    std::vector<model::AlertRow> rows;
+    if (primed_) rows = EndPriming(step.row.step);
+    for (model::AlertRow& row : Step(step, /*quiet=*/false)) rows.push_back(std::move(row));
+    return rows;
   }
 
   void Prime(const ClosedStep& step) {
@@ -101,15 +103,16 @@ class Evaluator::Impl {
     std::vector<Feed> feeds;
     Divisor* divisor = nullptr;
     bool store_f32 = true;
-    enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar, kNonFinite } role;
+    enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar } role;
   };
 
   void Use(std::shared_ptr<const RuleSet> rules);
-  Slot& SlotOf(const SeriesKey& key);
+  size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
+  std::vector<Finding> StoredFindings(const ClosedStep& closed) const;
   void StartAttempt(int64_t step);
   void NoteEvents(const ClosedStep& closed);
-  void EndPriming();
+  std::vector<model::AlertRow> EndPriming(int64_t step);
   AlertsView View(int64_t step) const {
     return {*set_, rules_, signatures_, step, attempt_start_, resumed_};
   }
@@ -141,10 +144,8 @@ class Evaluator::Impl {
   int64_t last_step_ = std::numeric_limits<int64_t>::min();
   std::map<int64_t, std::string> checkpoints_;
   absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>> rank_scalars_;
-  // For Restore: what priming saw of non-finite input, by name.
-  absl::flat_hash_map<std::string, int64_t> last_nonfinite_;
-  std::vector<int64_t> primed_steps_;
   bool primed_ = false;
+  std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
 };
 
 void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
@@ -168,9 +169,9 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   signatures_.resize(set_->signatures.size());
 }
 
-Evaluator::Impl::Slot& Evaluator::Impl::SlotOf(const SeriesKey& key) {
+size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   const auto [found, added] = slot_of_.try_emplace(key, slots_.size());
-  if (!added) return slots_[found->second];
+  if (!added) return found->second;
   Slot slot;
   const auto rules = by_indicator_.find(key.indicator);
   if (rules != by_indicator_.end()) {
@@ -189,13 +190,12 @@ Evaluator::Impl::Slot& Evaluator::Impl::SlotOf(const SeriesKey& key) {
     slot.role = Slot::Role::kTokens;
   }
   if (key.indicator == "attn.delta.window_steps") slot.role = Slot::Role::kWindow;
-  if (key.indicator == "train.nonfinite") slot.role = Slot::Role::kNonFinite;
   if (key.unit == Unit::kRank && absl::StartsWith(key.indicator, "train.")) {
     slot.role = Slot::Role::kRankScalar;
   }
   slots_.push_back(std::move(slot));
   keys_.push_back(key);
-  return slots_.back();
+  return slots_.size() - 1;
 }
 
 void Evaluator::Impl::StartAttempt(int64_t step) {
@@ -219,6 +219,36 @@ void Evaluator::Impl::NoteEvents(const ClosedStep& closed) {
   }
 }
 
+// Findings are not stored, but what they leave is: a count by name, and ranks without a value.
+std::vector<Finding> Evaluator::Impl::StoredFindings(const ClosedStep& closed) const {
+  std::vector<Finding> findings;
+  for (const Sample& sample : closed.samples) {
+    if (sample.series.indicator != "train.nonfinite") continue;
+    Finding finding;
+    finding.name = sample.series.unit_name;
+    finding.count = static_cast<uint64_t>(sample.value);
+    const size_t before = findings.size();
+    const auto senders = rank_scalars_.find(finding.name);
+    if (senders != rank_scalars_.end()) {
+      std::vector<int64_t> missing(senders->second.begin(), senders->second.end());
+      for (const Sample& other : closed.samples) {
+        if (other.series.unit == Unit::kRank &&
+            other.series.indicator == absl::StrCat("train.", finding.name)) {
+          std::erase(missing, other.series.unit_id);
+        }
+      }
+      std::sort(missing.begin(), missing.end());
+      for (const int64_t rank : missing) {
+        finding.rank = static_cast<uint32_t>(rank);
+        findings.push_back(finding);
+        finding.count = 0;  // the sum is stored, not the parts
+      }
+    }
+    if (findings.size() == before) findings.push_back(finding);
+  }
+  return findings;
+}
+
 std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, bool quiet) {
   std::vector<model::AlertRow> rows;
   const int64_t step = closed.row.step;
@@ -226,7 +256,6 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
   last_step_ = step;
   if (first_of_attempt_) StartAttempt(step);
   NoteEvents(closed);
-  if (quiet) primed_steps_.push_back(step);
 
   Schedule::StepInput schedule{.step = step,
                                .lr = std::nullopt,
@@ -239,8 +268,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
     const Sample& sample = closed.samples[i];
     size_t index = order_[i];
     if (index >= keys_.size() || !(keys_[index] == sample.series)) {
-      SlotOf(sample.series);
-      index = slot_of_.find(sample.series)->second;
+      index = SlotOf(sample.series);
       order_[i] = index;
     }
     Slot& slot = slots_[index];
@@ -268,15 +296,14 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
         rank_scalars_[absl::StripPrefix(sample.series.indicator, "train.")].insert(
             sample.series.unit_id);
         break;
-      case Slot::Role::kNonFinite:
-        if (quiet) last_nonfinite_[sample.series.unit_name] = step;
-        break;
     }
   }
+  const std::vector<Finding> replayed = quiet ? StoredFindings(closed) : std::vector<Finding>();
 
   const uint8_t causes = schedule_.Push(schedule);
   const StepView view{
-      .closed = closed,
+      .row = closed.row,
+      .findings = quiet ? absl::MakeConstSpan(replayed) : absl::MakeConstSpan(closed.findings),
       .step = step,
       .settled = schedule_.settled(),
       .model_layers = model_.layers(),
@@ -338,7 +365,7 @@ model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
   alert->set_fault(rule.fault);
   alert->mutable_labels()->insert(rule.labels.begin(), rule.labels.end());
   judge.Describe(rule, alert);
-  WriteTexts(rule.annotations, "", alert);
+  WriteTexts(rule.annotations, MeasureText(rule.input), "", alert);
   rules::AlertState state;
   judge.Save(&state);
   row.set_state(state.SerializeAsString());
@@ -356,8 +383,8 @@ model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& vi
   alert->set_severity(judge.severity());
   alert->set_fault(signature.fault);
   alert->mutable_labels()->insert(signature.labels.begin(), signature.labels.end());
-  judge.Describe(signature, view, alert);
-  WriteTexts(signature.annotations, judge.confidence(), alert);
+  const std::string measure = judge.Describe(signature, view, alert);
+  WriteTexts(signature.annotations, measure, judge.confidence(), alert);
   rules::AlertState state;
   judge.Save(&state);
   row.set_state(state.SerializeAsString());
@@ -366,8 +393,8 @@ model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& vi
 }
 
 // Replaying says an alert fires that no stored row knows: it was never reported, so it begins anew
-// if its condition still holds.
-void Evaluator::Impl::EndPriming() {
+// if its condition still holds. And a stored alert whose rule is gone ends.
+std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   primed_ = false;
   for (RuleJudge& rule : rules_) {
     if (rule.alert().active && !rule.alert().reported) rule.Silence();
@@ -375,8 +402,11 @@ void Evaluator::Impl::EndPriming() {
   for (SignatureJudge& signature : signatures_) {
     if (signature.alert().active && !signature.alert().reported) signature.Silence();
   }
-  primed_steps_.clear();
-  last_nonfinite_.clear();
+  for (model::AlertRow& row : orphans_) {
+    row.mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
+    row.mutable_alert()->set_resolved_step(step);
+  }
+  return std::exchange(orphans_, {});
 }
 
 absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
@@ -392,26 +422,17 @@ absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
     const Rule& rule = set_->rules[i];
     if (rule.name != alert.rule()) continue;
     // The replayed state is newer than the row's.
-    if (rules_[i].alert().active && rules_[i].alert().id == alert.id()) {
-      rules_[i].alert().reported = true;
-      return absl::OkStatus();
-    }
-    int64_t last_breach = alert.firing_step();
-    const auto seen = last_nonfinite_.find(alert.unit_name());
-    if (seen != last_nonfinite_.end()) last_breach = std::max(last_breach, seen->second);
-    const auto later = std::upper_bound(primed_steps_.begin(), primed_steps_.end(), last_breach);
-    rules_[i].Restore(rule, alert, state, static_cast<int32_t>(primed_steps_.end() - later));
+    const bool replayed = rules_[i].alert().active && rules_[i].alert().id == alert.id();
+    rules_[i].Restore(rule, alert, state, replayed);
     return absl::OkStatus();
   }
   for (size_t i = 0; i < set_->signatures.size(); ++i) {
     if (set_->signatures[i].name != alert.rule()) continue;
-    if (signatures_[i].alert().active && signatures_[i].alert().id == alert.id()) {
-      signatures_[i].alert().reported = true;
-    } else {
-      signatures_[i].Restore(alert, state);
-    }
+    const bool replayed = signatures_[i].alert().active && signatures_[i].alert().id == alert.id();
+    signatures_[i].Restore(alert, state, replayed);
     return absl::OkStatus();
   }
+  orphans_.push_back(row);
   return absl::OkStatus();
 }
 

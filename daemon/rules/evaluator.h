@@ -35,20 +35,22 @@ class Evaluator {
 
   // Steps of the attempt in increasing order; a step at or before the last one is ignored (late
   // data are stored, not judged again). Returns the alerts whose state or evidence changed, in the
-  // order in which they changed.
+  // order in which they changed: from firing on, again when severity, layers, ranks or evidence
+  // change, and once when they resolve. What is only pending is not returned.
   std::vector<model::AlertRow> Evaluate(const ClosedStep& step);
 
   // After a restart: Prime with the stored steps of the lineage (same order, fills windows,
   // baselines and clocks but changes no alert), then Restore with every stored row that is not
   // resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
-  // again that was returned before.
+  // again that was returned before; a restored alert whose rule is gone is returned as resolved.
   void Prime(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
 
   // The rules were reloaded: states of alerts whose rule did not change are carried over.
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
 
-  // Steps of history that Prime needs so that every window is full.
+  // Steps of history that Prime needs so that every window is full. INT64_MAX: the whole lineage,
+  // because warm-up, plateau and anchored baselines look back to its start.
   int64_t history_steps() const;
 
  private:

@@ -61,9 +61,11 @@ bool RunWide(absl::string_view id) {
   return info == nullptr || (info->unit == Unit::kNone && !info->per_layer);
 }
 
-bool HasUnits(absl::string_view id) {
-  const IndicatorInfo* info = InfoOf(id);
-  return info == nullptr || info->unit != Unit::kNone;
+Input::Scope ParseScope(const YamlNode& node) {
+  const std::string word = node.Word({"any", "rank", "run"}, "any");
+  return word == "rank"  ? Input::Scope::kRank
+         : word == "run" ? Input::Scope::kRun
+                         : Input::Scope::kAny;
 }
 
 uint32_t ParseJudgedFlags(const YamlNode& node) {
@@ -113,6 +115,7 @@ Input ParseInput(const YamlNode& node, const Keys& keys) {
     input.indicators.push_back(ParseIndicator(indicator));
   }
 
+  input.scope = ParseScope(node.Get("scope"));
   const YamlNode aggregate = keys.Get("aggregate");
   const std::string word = aggregate.Word({"each", "mean", "min", "max", "p10"}, "each");
   input.aggregate = word == "mean"  ? Input::Aggregate::kMean
@@ -171,10 +174,7 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
 void ParseNonFinite(const YamlNode& node, Detector* detector) {
   detector->kind = Detector::Kind::kNonFinite;
   detector->names = node.Get("names").Strings();
-  const std::string scope = node.Get("scope").Word({"any", "rank", "run"}, "any");
-  detector->scope = scope == "rank"  ? Detector::Scope::kRank
-                    : scope == "run" ? Detector::Scope::kRun
-                                     : Detector::Scope::kAny;
+  detector->scope = ParseScope(node.Get("scope"));
   const YamlNode ranks = node.Get("ranks");
   detector->ranks_more_than = ranks.Get("more_than").Double({0, 1}, 0);
   detector->ranks_at_most = ranks.Get("at_most").Double({0, 1}, 1);

@@ -19,7 +19,9 @@ namespace foreshock {
 struct Input {
   enum class Aggregate : uint8_t { kEach, kMean, kMin, kMax, kP10 };
   enum class Combine : uint8_t { kNone, kNorm, kSum, kMean, kMin, kMax };
+  enum class Scope : uint8_t { kAny, kRun, kRank };
   std::vector<std::string> indicators;     // several only with `combine`
+  Scope scope = Scope::kAny;               // kRank: series of one rank; kRun: all others
   Combine combine = Combine::kNone;        // of run-wide values of the same step
   Aggregate aggregate = Aggregate::kEach;  // over the units of a layer
   // The value is divided by the mean of this run-wide indicator over the steps since the series'
@@ -40,9 +42,8 @@ struct Detector {
   bool log = false;   // kRobustZ: of the logarithm of positive values
   int intervals = 3;  // kNoData: expected samples that did not come
   // kNonFinite: which findings, and from how many of the ranks that took part in the step.
-  enum class Scope : uint8_t { kAny, kRank, kRun };
   std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all
-  Scope scope = Scope::kAny;
+  Input::Scope scope = Input::Scope::kAny;
   double ranks_more_than = 0;  // share
   double ranks_at_most = 1;    // share
   bool skipped_steps = false;  // steps whose optimizer step was skipped are judged too

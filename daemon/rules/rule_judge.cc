@@ -35,6 +35,8 @@ size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
 }
 
 size_t RuleJudge::SubjectOf(const Rule& rule, const SeriesKey& series) {
+  const bool of_rank = series.unit == Unit::kRank;
+  if (rule.input.scope == (of_rank ? Input::Scope::kRun : Input::Scope::kRank)) return kNotFed;
   SeriesKey key = series;
   key.indicator.clear();
   if (rule.input.combine != Input::Combine::kNone) {
@@ -183,18 +185,18 @@ bool NameMatches(const std::vector<std::string>& patterns, const std::string& na
 
 void RuleJudge::JudgeFindings(const Rule& rule, const StepView& view) {
   finding_ranks_.clear();
-  const bool skipped = view.closed.row.skipped && !rule.detector.skipped_steps;
+  const bool skipped = view.row.skipped && !rule.detector.skipped_steps;
   absl::flat_hash_set<int64_t> known_ranks;
   std::vector<uint32_t> layers;
   double count = 0;
   const Finding* first = nullptr;
-  for (const Finding& finding : view.closed.findings) {
+  for (const Finding& finding : view.findings) {
     if (finding.kind != Finding::Kind::kNonFinite || skipped) continue;
     if (!NameMatches(rule.detector.names, finding.name)) continue;
     const auto senders = view.rank_scalars.find(finding.name);
     const bool per_rank = senders != view.rank_scalars.end();
-    if (rule.detector.scope == Detector::Scope::kRank && !per_rank) continue;
-    if (rule.detector.scope == Detector::Scope::kRun && per_rank) continue;
+    if (rule.detector.scope == Input::Scope::kRank && !per_rank) continue;
+    if (rule.detector.scope == Input::Scope::kRun && per_rank) continue;
     if (per_rank) known_ranks.insert(senders->second.begin(), senders->second.end());
     if (first == nullptr) first = &finding;
     finding_ranks_.push_back(finding.rank);
@@ -205,16 +207,17 @@ void RuleJudge::JudgeFindings(const Rule& rule, const StepView& view) {
   finding_ranks_.erase(std::unique(finding_ranks_.begin(), finding_ranks_.end()),
                        finding_ranks_.end());
   for (const uint32_t rank : finding_ranks_) known_ranks.insert(rank);
-  const size_t ranks = rule.detector.scope == Detector::Scope::kRank
+  const size_t ranks = rule.detector.scope == Input::Scope::kRank
                            ? known_ranks.size()
-                           : std::max<size_t>(view.closed.row.ranks, known_ranks.size());
+                           : std::max<size_t>(view.row.ranks, known_ranks.size());
   const double share =
       ranks == 0 ? 0 : static_cast<double>(finding_ranks_.size()) / static_cast<double>(ranks);
   const bool breach = first != nullptr && share > rule.detector.ranks_more_than &&
                       share <= rule.detector.ranks_at_most;
-  if (breach && finding_name_.empty()) {
+  if (breach && !alert_.active) {
     finding_name_ = first->name;
     finding_head_ = first->head;
+    finding_layers_.clear();
   }
   if (breach) {
     for (const uint32_t layer : layers) finding_layers_.push_back(layer);
@@ -261,9 +264,6 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
     if (!alert_.active) return false;
     alert_.active = false;
     last_resolved_ = view.step;
-    finding_name_.clear();
-    finding_layers_.clear();
-    finding_head_ = -1;
     return true;
   }
   if (rule.detector.kind == Detector::Kind::kNonFinite) layers = finding_layers_;
@@ -271,7 +271,7 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
   if (starts) {
     alert_ = LiveAlert();
     alert_.active = true;
-    alert_.attempt = view.closed.row.attempt;
+    alert_.attempt = view.row.attempt;
     alert_.firing_step = view.step;
     alert_.pending_step = view.step;
     alert_.base_step = view.step;
@@ -287,6 +287,7 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   }
   const bool changed = starts || layers != alert_.layers || ranks != alert_.ranks;
+  FindWorst(rule);
   alert_.layers = std::move(layers);
   alert_.ranks = std::move(ranks);
   // One sampled layer of many is that layer, not all of them.
@@ -318,8 +319,10 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
   }
   fed_.clear();
   const bool more_ranks =
-      alert_.active && !std::includes(alert_.ranks.begin(), alert_.ranks.end(),
-                                      finding_ranks_.begin(), finding_ranks_.end());
+      alert_.active &&
+      std::any_of(finding_ranks_.begin(), finding_ranks_.end(), [this](uint32_t r) {
+        return std::find(alert_.ranks.begin(), alert_.ranks.end(), r) == alert_.ranks.end();
+      });
   return changed_ || more_ranks ? UpdateAlert(rule, view) : false;
 }
 
@@ -341,20 +344,22 @@ void RuleJudge::Silence() {
   alert_ = LiveAlert();
 }
 
-void RuleJudge::Describe(const Rule& rule, v1::Alert* out) const {
-  const Subject* worst = nullptr;
-  double worst_badness = 0;
-  for (const Subject& subject : subjects_) {
-    if (!subject.judge.firing()) continue;
-    double badness = subject.judge.value();
-    if (subject.judge.baseline().has_value()) badness -= *subject.judge.baseline();
+// The series that fires and is farthest from health; the last such one when none fires any more.
+void RuleJudge::FindWorst(const Rule& rule) {
+  std::optional<double> worst;
+  for (size_t i = 0; i < subjects_.size(); ++i) {
+    const SeriesJudge& judge = subjects_[i].judge;
+    if (!judge.firing()) continue;
+    double badness = judge.value() - judge.baseline().value_or(0);
     if (rule.detector.side == Detector::Side::kBelow) badness = -badness;
     if (rule.detector.side == Detector::Side::kOutside) badness = std::abs(badness);
-    if (worst == nullptr || badness > worst_badness) {
-      worst = &subject;
-      worst_badness = badness;
-    }
+    if (worst.has_value() && badness <= *worst) continue;
+    worst = badness;
+    worst_ = i;
   }
+}
+
+void RuleJudge::Describe(const Rule& rule, v1::Alert* out) const {
   if (rule.detector.kind == Detector::Kind::kNonFinite) {
     out->set_indicator("train.nonfinite");
     out->set_unit_name(finding_name_);
@@ -363,7 +368,8 @@ void RuleJudge::Describe(const Rule& rule, v1::Alert* out) const {
   } else {
     out->set_indicator(rule.input.indicators[0]);
   }
-  if (worst == nullptr) return;
+  if (worst_ >= subjects_.size()) return;
+  const Subject* worst = &subjects_[worst_];
   out->set_value(worst->judge.value());
   if (worst->judge.baseline().has_value()) out->set_baseline(*worst->judge.baseline());
   if (worst->unit == Unit::kHead) out->set_head(static_cast<uint32_t>(worst->unit_id));
@@ -387,17 +393,18 @@ void RuleJudge::Save(rules::AlertState* state) const {
 }
 
 void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
-                        int32_t clear_steps) {
-  Silence();
-  for (const rules::SeriesState& series : state.series()) {
-    SeriesKey key;
-    key.layer = series.layer();
-    key.unit = static_cast<Unit>(series.unit());
-    key.unit_id = series.unit_id();
-    key.unit_name = series.unit_name();
-    SeriesJudge& judge = subjects_[FindOrAdd(key)].judge;
-    judge.Restore(series);
-    if (rule.detector.kind == Detector::Kind::kNonFinite) judge.SetClearRun(clear_steps);
+                        bool replayed) {
+  if (!replayed) {
+    Silence();
+    for (const rules::SeriesState& series : state.series()) {
+      SeriesKey key;
+      key.layer = series.layer();
+      key.unit = static_cast<Unit>(series.unit());
+      key.unit_id = series.unit_id();
+      key.unit_name = series.unit_name();
+      subjects_[FindOrAdd(key)].judge.Restore(series);
+    }
+    FindWorst(rule);
   }
   alert_ = LiveAlertOf(alert, state);
   last_fired_ = alert.firing_step();

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "daemon/model/step.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/series_judge.h"
@@ -17,7 +18,8 @@ namespace foreshock {
 
 // What all rules see of the step that is judged.
 struct StepView {
-  const ClosedStep& closed;
+  const StepRow& row;
+  absl::Span<const Finding> findings;
   int64_t step = 0;
   bool settled = false;
   uint32_t model_layers = 0;  // 0: unknown
@@ -78,9 +80,10 @@ class RuleJudge {
   void Describe(const Rule& rule, v1::Alert* out) const;
 
   void Save(rules::AlertState* state) const;
-  // `clear_steps`: judged steps since the alert's last breach, for rules on findings.
+  // `replayed`: priming has brought this alert about as well, so only what was reported of it is
+  // taken from the row.
   void Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
-               int32_t clear_steps);
+               bool replayed);
 
  private:
   struct Subject {
@@ -108,6 +111,7 @@ class RuleJudge {
   void JudgeNoData(const Rule& rule, const StepView& view);
   void JudgeFindings(const Rule& rule, const StepView& view);
   bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
+  void FindWorst(const Rule& rule);
   bool UpdateAlert(const Rule& rule, const StepView& view);
 
   std::vector<Subject> subjects_;
@@ -115,6 +119,7 @@ class RuleJudge {
   size_t layers_known_ = 0;                        // layers of its series
   std::vector<size_t> fed_;
   LiveAlert alert_;
+  size_t worst_ = kNotFed;               // the series the alert speaks of
   std::vector<uint32_t> finding_ranks_;  // of this step
   std::vector<uint32_t> finding_layers_;
   std::string finding_name_;

@@ -155,10 +155,4 @@ void SeriesJudge::Restore(const rules::SeriesState& state) {
   held_.clear();
 }
 
-void SeriesJudge::SetClearRun(int32_t samples) {
-  machine_.clear_run = samples;
-  machine_.samples_since_breach = samples;
-  machine_.firing_samples = std::max(machine_.firing_samples, samples);
-}
-
 }  // namespace foreshock

@@ -44,8 +44,6 @@ class SeriesJudge {
 
   void Save(rules::SeriesState* state) const;
   void Restore(const rules::SeriesState& state);
-  // For a restored verdict rule: `samples` clear steps have passed since its last breach.
-  void SetClearRun(int32_t samples);
 
  private:
   std::optional<double> Smooth(const Rule& rule, double value);

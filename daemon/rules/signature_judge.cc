@@ -49,7 +49,6 @@ void AddAll(const std::vector<uint32_t>& from, std::vector<uint32_t>* to) {
   for (const uint32_t x : from) {
     if (std::find(to->begin(), to->end(), x) == to->end()) to->push_back(x);
   }
-  std::sort(to->begin(), to->end());
 }
 
 }  // namespace
@@ -160,8 +159,9 @@ bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view)
     const LiveAlert& alert = view.Live(ref);
     all_layers = all_layers || alert.all_layers;
     AddAll(alert.layers, &layers);
-    AddAll(alert.ranks, &ranks);
+    AddAll(alert.ranks, &ranks);  // in the order in which they came
   }
+  std::sort(layers.begin(), layers.end());
   size_t layers_known = 0;
   bool speaks_of_layers = false;
   std::vector<bool> evidence;
@@ -172,6 +172,7 @@ bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view)
     speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
+  for (const AlertRef ref : signature.absent) evidence.push_back(view.Firing(ref));
   if (layers.empty()) {
     // Evidence without a layer, such as the learning rate, concerns all of them.
     all_layers = ranks.empty() && speaks_of_layers;
@@ -235,22 +236,25 @@ void SignatureJudge::Silence() {
   since_.reset();
 }
 
-void SignatureJudge::Resume() {
-  since_.reset();
-  evidence_.clear();
-}
+void SignatureJudge::Resume() { since_.reset(); }
 
-void SignatureJudge::Describe(const Signature& signature, const AlertsView& view,
-                              v1::Alert* out) const {
+std::string SignatureJudge::Describe(const Signature& signature, const AlertsView& view,
+                                     v1::Alert* out) const {
   std::vector<AlertRef> present;
   PresentAlerts(signature.when, view, signature.window_steps, &present);
   std::erase_if(present, [](AlertRef ref) { return ref.signature; });
   const auto earlier = [&view](AlertRef a, AlertRef b) {
-    return view.Live(a).pending_step < view.Live(b).pending_step;
+    const LiveAlert& x = view.Live(a);
+    const LiveAlert& y = view.Live(b);
+    return std::pair(x.layers.empty(), x.pending_step) <
+           std::pair(y.layers.empty(), y.pending_step);
   };
+  std::string measure;
   const auto first = std::min_element(present.begin(), present.end(), earlier);
   if (first != present.end()) {
-    view.rules[first->index].Describe(view.set.rules[first->index], out);
+    const Rule& rule = view.set.rules[first->index];
+    view.rules[first->index].Describe(rule, out);
+    measure = MeasureText(rule.input);
   }
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
 
@@ -288,6 +292,7 @@ void SignatureJudge::Describe(const Signature& signature, const AlertsView& view
   });
   for (v1::Evidence& evidence : moved) *out->add_evidence() = std::move(evidence);
   for (v1::Evidence& evidence : still) *out->add_evidence() = std::move(evidence);
+  return measure;
 }
 
 void SignatureJudge::Save(rules::AlertState* state) const {
@@ -295,12 +300,16 @@ void SignatureJudge::Save(rules::AlertState* state) const {
   state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
   state->set_severity(severity_);
   state->set_confidence(confidence_);
+  for (const bool fires : evidence_) state->add_evidence(fires);
 }
 
-void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& state) {
+void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& state,
+                             bool replayed) {
   alert_ = LiveAlertOf(alert, state);
   severity_ = state.severity();
   confidence_ = state.confidence();
+  evidence_.assign(state.evidence().begin(), state.evidence().end());
+  if (replayed) return;
   since_.reset();
   held_step_ = alert.firing_step();
 }

@@ -43,11 +43,12 @@ class SignatureJudge {
   const std::string& confidence() const { return confidence_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
 
-  // Evidence, value, baseline and place, from the alerts that support it.
-  void Describe(const Signature& signature, const AlertsView& view, v1::Alert* out) const;
+  // Evidence, value, baseline and place, from the alerts that support it: of the earliest mover,
+  // one that names layers if there is any. Returns the MeasureText of that value.
+  std::string Describe(const Signature& signature, const AlertsView& view, v1::Alert* out) const;
 
   void Save(rules::AlertState* state) const;
-  void Restore(const v1::Alert& alert, const rules::AlertState& state);
+  void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
 
  private:
   bool Starts(const Signature& signature, size_t self, const AlertsView& view);
@@ -58,7 +59,7 @@ class SignatureJudge {
   LiveAlert alert_;
   std::string severity_;
   std::string confidence_;
-  std::vector<bool> evidence_;    // which rules of signature.evidence fire
+  std::vector<bool> evidence_;    // which alerts of signature.evidence and .absent fire
   std::optional<int64_t> since_;  // all but `for` and `wait` holds since
   int64_t samples_since_ = 0;     // of the alerts that make it hold
   int64_t waited_samples_ = 0;

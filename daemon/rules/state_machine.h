@@ -16,11 +16,11 @@ struct Length {
 };
 
 struct MachineParams {
-  int hits = 1;            // breaching samples needed ...
-  int of = 1;              // ... among the newest `of`, 1..64
-  Length pending_for;      // and at least this long after the first of them
-  int clear_samples = 1;   // clear samples in a row that end it ...
-  Length keep_firing_for;  // ... and at least this long after the last breach
+  int hits = 1;                 // breaching samples needed ...
+  int of = 1;                   // ... among the newest `of`, 1..64
+  Length pending_for = {};      // and at least this long after the first of them
+  int clear_samples = 1;        // clear samples in a row that end it ...
+  Length keep_firing_for = {};  // ... and at least this long after the last breach
   int release_samples =
       0;  // ends after so many samples whatever they are: the new level is accepted
 };

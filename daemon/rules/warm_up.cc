@@ -11,7 +11,8 @@ constexpr double kChange = 1.2;          // of learning rate or batch size: anot
 constexpr double kPlateauMargin = 1.05;  // a rise to at most this over the plateau is a schedule
 constexpr double kRewarm = 0.9;
 constexpr size_t kLrLag = 5;
-constexpr size_t kTokensWindow = 20;
+constexpr size_t kTokensWindow = 20;   // to tell a steady batch size from a jittering one
+constexpr size_t kJitterWindow = 100;  // medians of so many steps are compared then
 constexpr int64_t kSettleSteps = 150;
 constexpr int64_t kSettleWindows = 10;
 constexpr size_t kPastMax = 1u << 16;
@@ -100,22 +101,24 @@ bool Schedule::TokensChanged(double tokens) {
   if (tokens <= 0) return false;
   const double limit = std::log(kChange);
   bool changed = false;
-  if (!tokens_.empty()) {
-    const size_t recent = std::min(tokens_.size(), kTokensWindow);
-    const auto first = tokens_.end() - static_cast<std::ptrdiff_t>(recent);
+  if (tokens_.size() >= kTokensWindow) {
+    const auto first = tokens_.end() - static_cast<std::ptrdiff_t>(kTokensWindow);
     const auto [low, high] = std::minmax_element(first, tokens_.end());
-    if (*high <= kChange * *low) {
-      changed = std::abs(std::log(tokens / tokens_.back())) > limit;
-    } else if (tokens_.size() >= 2 * kTokensWindow) {
-      // Packed batches jitter: only a lasting change counts.
-      const std::vector<double> newer(first, tokens_.end());
-      const std::vector<double> older(first - static_cast<std::ptrdiff_t>(kTokensWindow), first);
-      changed = std::abs(std::log(Median(newer) / Median(older))) > limit;
-    }
+    tokens_jitter_ = *high > kChange * *low;
   }
-  if (changed) tokens_.clear();
+  if (!tokens_jitter_) {
+    changed = !tokens_.empty() && std::abs(std::log(tokens / tokens_.back())) > limit;
+  } else if (tokens_.size() >= 2 * kJitterWindow) {
+    // Packed batches jitter: only a lasting change counts.
+    const auto middle = tokens_.end() - static_cast<std::ptrdiff_t>(kJitterWindow);
+    const std::vector<double> newer(middle, tokens_.end());
+    const std::vector<double> older(middle - static_cast<std::ptrdiff_t>(kJitterWindow), middle);
+    changed = std::abs(std::log(Median(newer) / Median(older))) > limit;
+  }
+  // With fewer it is not known yet whether they jitter.
+  if (changed && tokens_.size() >= kTokensWindow) tokens_.clear();
   tokens_.push_back(tokens);
-  if (tokens_.size() > 2 * kTokensWindow) tokens_.pop_front();
+  if (tokens_.size() > 2 * kJitterWindow) tokens_.pop_front();
   return changed && open_;
 }
 

@@ -63,6 +63,7 @@ class Schedule {
   size_t lr_samples_ = 0;           // of the attempt
   std::deque<double> tokens_;       // newest last, since the last change
   std::vector<Past> past_;          // the lineage, to look up the parent at a resume
+  bool tokens_jitter_ = false;      // the batch size changes from step to step
   bool first_of_attempt_ = true;
   bool open_ = false;
   bool settled_ = false;

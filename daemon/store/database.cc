@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -45,9 +46,10 @@ class WarningLogger final : public rocksdb::Logger {
     if (level == rocksdb::InfoLogLevel::HEADER_LEVEL) return;
     char line[512];
     std::vsnprintf(line, sizeof(line), format, arguments);
+    const absl::string_view text = absl::StripTrailingAsciiWhitespace(line);
     LogEvery(format,
              level == rocksdb::InfoLogLevel::WARN_LEVEL ? LogLevel::kWarning : LogLevel::kError,
-             "rocksdb", line);
+             "rocksdb", text);
   }
 };
 
@@ -86,7 +88,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   rocksdb::ColumnFamilyOptions family;
   family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   family.write_buffer_size = options.write_buffer_bytes;  // the manager bounds all of them
-  family.max_write_buffer_number = 2;
+  family.max_write_buffer_number = 4;  // writing goes on while older ones are flushed
   family.target_file_size_base = 32 << 20;
   family.level_compaction_dynamic_level_bytes = true;
   family.compression = rocksdb::kLZ4Compression;
@@ -228,9 +230,10 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
 Database::~Database() {
   if (db_ == nullptr) return;
   for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
-  // The log holds what is not in a table yet, so a failing close loses nothing.
+  // The log holds what is not in a table yet, so a failing close loses nothing; it is expected
+  // after a failed write.
   if (const rocksdb::Status closed = db_->Close(); !closed.ok()) {
-    LogWarning("store", "closing RocksDB failed", {{"error", closed.ToString()}});
+    LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
   }
 }
 

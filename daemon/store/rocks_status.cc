@@ -26,11 +26,12 @@ absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
   const std::string text = status.ToString();
   const std::string message = absl::StrCat(what, ": ", text);
   if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit ||
-      SaysErrno(text, EDQUOT) || SaysErrno(text, EFBIG)) {
+      SaysErrno(text, ENOSPC) || SaysErrno(text, EDQUOT) || SaysErrno(text, EFBIG)) {
     return absl::ResourceExhaustedError(message);
   }
   if (status.IsCorruption()) return absl::DataLossError(message);
-  if (status.IsIOError()) return absl::UnavailableError(message);
+  // Incomplete: an earlier failure, in words, from which RocksDB is about to recover.
+  if (status.IsIOError() || status.IsIncomplete()) return absl::UnavailableError(message);
   return absl::InternalError(message);
 }
 

@@ -353,21 +353,24 @@ std::string YamlNode::Canonical() const {
 
 namespace {
 
-void UnknownKeys(const Value& value, std::vector<Tree::Problem>* problems) {
+void UnknownKeys(const Value& value, const std::string& name,
+                 std::vector<Tree::Problem>* problems) {
   if (value.kind == Kind::kMap && value.read_as_map && !value.any_key) {
     for (size_t i = 0; i < value.keys.size(); ++i) {
       if (std::find(value.asked.begin(), value.asked.end(), value.keys[i]) != value.asked.end()) {
         continue;
       }
-      std::string message =
-          absl::StrCat("unknown key ", value.items[i].name, " in ", value.name, "; ");
+      std::string message = absl::StrCat("unknown key ", value.items[i].name, " in ", name, "; ");
       const absl::string_view near = NearestWord(value.keys[i], value.asked);
       if (!near.empty()) absl::StrAppend(&message, "did you mean `", near, "`? ");
       absl::StrAppend(&message, "Allowed: ", absl::StrJoin(value.asked, ", "));
       problems->push_back({value.key_marks[i], std::move(message)});
     }
   }
-  for (const Value& item : value.items) UnknownKeys(item, problems);
+  for (const Value& item : value.items) {
+    UnknownKeys(item, value.kind == Kind::kList ? absl::StrCat(item.name, " of ", name) : item.name,
+                problems);
+  }
 }
 
 }  // namespace
@@ -386,15 +389,19 @@ YamlNode YamlDocument::root() {
 
 std::vector<std::string> YamlDocument::errors() const {
   std::vector<Tree::Problem> problems = tree_->problems;
-  if (!tree_->broken) UnknownKeys(tree_->root, &problems);
+  if (!tree_->broken) UnknownKeys(tree_->root, tree_->root.name, &problems);
   std::stable_sort(
       problems.begin(), problems.end(), [](const Tree::Problem& a, const Tree::Problem& b) {
         return std::pair(a.mark.line, a.mark.column) < std::pair(b.mark.line, b.mark.column);
       });
   std::vector<std::string> errors;
   for (const Tree::Problem& problem : problems) {
-    errors.push_back(absl::StrCat(tree_->file, ":", problem.mark.line, ":", problem.mark.column,
-                                  ": ", problem.message));
+    std::string error = absl::StrCat(tree_->file, ":", problem.mark.line, ":", problem.mark.column,
+                                     ": ", problem.message);
+    // A value may be read more than once (the defaults of a group): one error is enough.
+    if (std::find(errors.begin(), errors.end(), error) == errors.end()) {
+      errors.push_back(std::move(error));
+    }
   }
   if (errors.size() > kErrorsShown) {
     const size_t more = errors.size() - kErrorsShown;

@@ -1,14 +1,13 @@
 #include "client/cpp/src/send_queue.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
-
-#include "daemon/base/check.h"
 
 namespace foreshock::client_internal {
 
 void SendQueue::Push(v1::Report report, uint64_t seq, size_t bytes) {
-  FORESHOCK_CHECK(reports_.empty() || reports_.back()->seq < seq);
+  assert(reports_.empty() || reports_.back()->seq < seq);
   auto queued = std::make_shared<QueuedReport>();
   queued->seq = seq;
   queued->bytes = bytes;
@@ -18,7 +17,7 @@ void SendQueue::Push(v1::Report report, uint64_t seq, size_t bytes) {
 }
 
 std::shared_ptr<QueuedReport> SendQueue::Next() {
-  FORESHOCK_CHECK(HasUnsent());
+  assert(HasUnsent());
   std::shared_ptr<QueuedReport> next = reports_[sent_++];
   ++next->written;
   last_sent_seq_ = std::max(last_sent_seq_, next->seq);

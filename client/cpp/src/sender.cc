@@ -79,7 +79,7 @@ absl::Status Sender::Push(v1::Report report) {
   {
     MutexLock lock(&mutex_);
     for (v1::Report& part : parts) status.Update(PushPart(std::move(part)));
-    changed_.NotifyAll();
+    work_.NotifyOne();  // no system call while the background thread waits for the daemon
   }
   return status;
 }
@@ -151,7 +151,7 @@ absl::Status Sender::Close(v1::Outcome outcome, absl::Duration timeout) {
     FORESHOCK_RETURN_IF_ERROR(UsableLocked());
     closing_ = true;
     goodbye_.mutable_goodbye()->set_outcome(outcome);
-    changed_.NotifyAll();
+    WakeAll();
     while (!done_ && absl::Now() < until) changed_.WaitFor(&mutex_, until - absl::Now());
     if (stats_.refused) {
       status = UsableLocked();
@@ -171,7 +171,7 @@ void Sender::StopAndJoin() {
     MutexLock lock(&mutex_);
     stop_ = true;
     if (stream_ != nullptr) stream_->Cancel();
-    changed_.NotifyAll();
+    WakeAll();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -196,7 +196,7 @@ void Sender::Run() {
     MutexLock lock(&mutex_);
     while (!stop_ && !done_ && absl::Now() < until) changed_.WaitFor(&mutex_, until - absl::Now());
     if (stop_ || done_) {
-      changed_.NotifyAll();
+      WakeAll();
       return;
     }
   }
@@ -216,7 +216,7 @@ grpc::Status Sender::RunStream() {
                                   [this] {
                                     MutexLock lock(&mutex_);
                                     stream_ended_ = true;
-                                    changed_.NotifyAll();
+                                    WakeAll();
                                   }});
   {
     MutexLock lock(&mutex_);
@@ -253,16 +253,17 @@ void Sender::WriteReports(Stream* stream) {
   StreamIds known;
   while (true) {
     std::shared_ptr<QueuedReport> next;
+    v1::PushRequest goodbye;
     bool more_follows = false;
     {
       MutexLock lock(&mutex_);
       // The goodbye waits for the last ack: a report may have to be sent again.
       while (!StreamIsOver() && !(closing_ && queue_.size() == 0)) {
         if (!queue_.HasUnsent()) {
-          changed_.Wait(&mutex_);
+          work_.Wait(&mutex_);
         } else if (const absl::Duration pause = resume_at_ - absl::Now();
                    pause > absl::ZeroDuration()) {
-          changed_.WaitFor(&mutex_, pause);
+          work_.WaitFor(&mutex_, pause);
         } else {
           break;
         }
@@ -275,10 +276,12 @@ void Sender::WriteReports(Stream* stream) {
         report->set_seq(next->seq);
         names_.DeclareFor(report, &known);
         more_follows = queue_.HasUnsent();
+      } else {
+        goodbye = goodbye_;
       }
     }
     if (next == nullptr) {
-      if (stream->Write(goodbye_, false)) {
+      if (stream->Write(goodbye, false)) {
         stream->WritesDone();
         MutexLock lock(&mutex_);
         goodbye_written_ = true;
@@ -336,7 +339,7 @@ void Sender::OnResponse(const v1::PushResponse& response) {
       Distrust("a response without a message");
       break;
   }
-  changed_.NotifyAll();
+  WakeAll();
 }
 
 QueuedReports Sender::OnHelloAck(const v1::HelloAck& ack) {
@@ -411,6 +414,11 @@ void Sender::OnRejection(const v1::Rejection& rejection) {
 void Sender::Distrust(std::string what) {
   distrust_ = std::move(what);
   if (stream_ != nullptr) stream_->Cancel();
+}
+
+void Sender::WakeAll() {
+  work_.NotifyAll();
+  changed_.NotifyAll();
 }
 
 void Sender::KeepReason(std::string reason) {

@@ -51,6 +51,7 @@ class Sender {
 
   absl::Status PushPart(v1::Report part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UsableLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepReason(std::string reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StreamIsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stop_ || stream_ended_ || !distrust_.empty();
@@ -63,7 +64,8 @@ class Sender {
   Backoff backoff_;  // background thread only
 
   mutable Mutex mutex_;
-  CondVar changed_;
+  CondVar work_;     // for the background thread while it has a stream and nothing to send
+  CondVar changed_;  // for everyone else: callers, and the background thread without a stream
   SendQueue queue_ ABSL_GUARDED_BY(mutex_);
   Names names_ ABSL_GUARDED_BY(mutex_);
   ClientStats stats_ ABSL_GUARDED_BY(mutex_);

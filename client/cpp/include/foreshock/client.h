@@ -33,18 +33,18 @@
 namespace foreshock {
 
 struct ClientOptions {
-  std::string target;           // host:port of the daemon's gRPC listener
-  std::string run;              // the job's name
-  std::string launch_id;        // same on all ranks of one launch, new on a restart
-  std::string client_instance;  // absent: random. Set only to repeat what a process sent before
-  uint32_t rank = 0;            // < world_size
-  v1::Coordinates coordinates;
+  std::string target{};           // host:port of the daemon's gRPC listener
+  std::string run{};              // the job's name
+  std::string launch_id{};        // same on all ranks of one launch, new on a restart
+  std::string client_instance{};  // absent: random. Set only to repeat what a process sent before
+  uint32_t rank = 0;              // < world_size
+  v1::Coordinates coordinates{};
   uint32_t world_size = 1;
-  v1::ModelShape model;
-  std::vector<v1::PlanEntry> plan;
-  std::optional<uint32_t> parent_attempt;
-  std::optional<int64_t> resume_step;
-  std::map<std::string, std::string> labels;
+  v1::ModelShape model{};
+  std::vector<v1::PlanEntry> plan{};
+  std::optional<uint32_t> parent_attempt{};
+  std::optional<int64_t> resume_step{};
+  std::map<std::string, std::string> labels{};
 
   size_t queue_bytes_max = 64u << 20;  // reports that are not yet committed, serialised
   size_t queue_reports_max = 16384;
@@ -56,7 +56,7 @@ struct ClientOptions {
 };
 
 struct ScalarOptions {
-  std::string name;  // [a-z][a-z0-9_]*, at most 128 bytes
+  std::string name{};  // [a-z][a-z0-9_]*, at most 128 bytes
   std::string unit = "1";
   v1::Reduction reduction = v1::REDUCTION_LAST;
   v1::Scope scope = v1::SCOPE_GLOBAL;

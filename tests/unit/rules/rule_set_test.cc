@@ -1,0 +1,155 @@
+// Loading: the shipped pack, good files, and bad files with their exact messages
+// (tests/data/rules/x.bad.yaml, x.bad.txt).
+#include "daemon/rules/rule_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::filesystem::path kData =
+    std::filesystem::path(FORESHOCK_SOURCE_DIR) / "tests/data/rules";
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(RuleSetTest, TheDefaultPackLoads) {
+  const std::vector<std::string> files = {FORESHOCK_SOURCE_DIR "/rules/default.yaml",
+                                          FORESHOCK_SOURCE_DIR "/rules/signatures.yaml"};
+  ASSERT_OK_AND_ASSIGN(auto rules, LoadRules(files));
+  size_t critical = 0;
+  for (const v1::RuleInfo& info : rules->infos()) {
+    EXPECT_FALSE(info.name().empty());
+    if (info.severity() == "critical") ++critical;
+    // Only signatures may warn or page: a single indicator does not name a fault.
+    if (info.group() != "signatures") {
+      EXPECT_EQ(info.severity(), "info") << info.name();
+    }
+  }
+  EXPECT_LE(critical, 2u);
+}
+
+TEST(RuleSetTest, TheExamplesLoad) {
+  int examples = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(FORESHOCK_SOURCE_DIR "/rules/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++examples;
+    EXPECT_OK(LoadRules({{entry.path().string()}})) << entry.path();
+  }
+  EXPECT_GT(examples, 0);
+}
+
+TEST(RuleSetTest, InfosAreInFileOrder) {
+  const std::string text = R"(
+groups:
+  - name: one
+    rules:
+      - {alert: b, indicator: train.loss, threshold: {above: 1}, labels: {severity: warning},
+         annotations: {summary: "loss is {{value}}"}}
+      - {alert: a, indicator: train.loss, threshold: {above: 1}, labels: {severity: info}}
+signatures:
+  - {signature: s, when: b, labels: {severity: critical, fault: x}}
+)";
+  ASSERT_OK_AND_ASSIGN(auto rules, ParseRules("f.yaml", text));
+  ASSERT_EQ(rules->infos().size(), 3u);
+  EXPECT_EQ(rules->infos()[0].name(), "b");
+  EXPECT_EQ(rules->infos()[0].group(), "one");
+  EXPECT_EQ(rules->infos()[0].indicator(), "train.loss");
+  EXPECT_EQ(rules->infos()[0].severity(), "warning");
+  EXPECT_EQ(rules->infos()[0].file(), "f.yaml");
+  EXPECT_EQ(rules->infos()[0].summary(), "loss is {{value}}");
+  EXPECT_EQ(rules->infos()[1].name(), "a");
+  EXPECT_EQ(rules->infos()[2].name(), "s");
+  EXPECT_EQ(rules->infos()[2].indicator(), "");
+}
+
+TEST(RuleSetTest, AnEmptyFileIsASetWithoutRules) {
+  ASSERT_OK_AND_ASSIGN(auto rules, ParseRules("f.yaml", ""));
+  EXPECT_TRUE(rules->infos().empty());
+}
+
+TEST(RuleSetTest, SignaturesMayNameAlertsOfOtherFiles) {
+  TempDir dir;
+  std::ofstream(dir.File("a.yaml")) << "signatures:\n  - {signature: s, when: r, labels: "
+                                       "{severity: info, fault: x}}\n";
+  std::ofstream(dir.File("b.yaml")) << "groups:\n  - name: g\n    rules:\n      - {alert: r, "
+                                       "indicator: train.loss, threshold: {above: 1}, labels: "
+                                       "{severity: info}}\n";
+  EXPECT_OK(LoadRules({{dir.File("a.yaml"), dir.File("b.yaml")}}));
+  EXPECT_THAT(LoadRules({{dir.File("a.yaml")}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unknown alert r")));
+}
+
+TEST(RuleSetTest, ErrorsOfAllFilesAreReportedAtOnce) {
+  TempDir dir;
+  std::ofstream(dir.File("a.yaml")) << "grups: []\n";
+  std::ofstream(dir.File("b.yaml")) << "groups: 3\n";
+  EXPECT_THAT(LoadRules({{dir.File("none.yaml"), dir.File("a.yaml"), dir.File("b.yaml")}}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("none.yaml: no such file"),
+                                        HasSubstr("a.yaml:1:1: unknown key `grups`"),
+                                        HasSubstr("b.yaml:1:9: `groups` is 3"))));
+}
+
+TEST(RuleSetTest, TenThousandRulesLoadAndOneMoreDoesNot) {
+  const auto text = [](int count) {
+    std::string rules =
+        "groups:\n  - name: g\n    defaults: {labels: {severity: info}}\n    rules:\n";
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&rules, "      - {alert: r", i,
+                      ", indicator: train.x, threshold: {above: 1}}\n");
+    }
+    return rules;
+  };
+  ASSERT_OK_AND_ASSIGN(auto rules, ParseRules("f.yaml", text(10000)));
+  EXPECT_EQ(rules->infos().size(), 10000u);
+  EXPECT_THAT(ParseRules("f.yaml", text(10001)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 10000")));
+}
+
+class BadRulesTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BadRulesTest, GivesExactlyTheseMessages) {
+  const std::filesystem::path yaml = kData / absl::StrCat(GetParam(), ".bad.yaml");
+  const std::string name = yaml.filename().string();
+  const auto rules = ParseRules(name, ReadFile(yaml));
+  ASSERT_FALSE(rules.ok());
+  EXPECT_EQ(rules.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(absl::StrCat(rules.status().message(), "\n"),
+            ReadFile(kData / absl::StrCat(GetParam(), ".bad.txt")));
+}
+
+std::vector<std::string> BadFiles() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kData)) {
+    const std::string name = entry.path().filename().string();
+    const size_t suffix = name.rfind(".bad.yaml");
+    if (suffix != std::string::npos) names.push_back(name.substr(0, suffix));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BadRulesTest, ::testing::ValuesIn(BadFiles()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace foreshock

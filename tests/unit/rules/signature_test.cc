@@ -1,0 +1,258 @@
+// Combinations of alerts: conditions, order, evidence, confirmations, attribution.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/rules/steps.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Rules a, b, c fire while train.a, train.b, train.c are above 1; p per layer.
+std::string Set(const std::string& signatures) {
+  std::string text =
+      "groups:\n"
+      "  - name: g\n"
+      "    defaults: {labels: {severity: info}, warm_up: judge}\n"
+      "    rules:\n";
+  for (const char* name : {"a", "b", "c"}) {
+    absl::StrAppend(&text, "      - {alert: ", name, ", indicator: train.", name,
+                    ", threshold: {above: 1}}\n");
+  }
+  for (const char* name : {"p", "q"}) {
+    absl::StrAppend(&text, "      - {alert: ", name,
+                    ", indicator: ", name[0] == 'p' ? "router.top_k_mass" : "router.z",
+                    ", threshold: {above: 1}}\n");
+  }
+  return absl::StrCat(text, "signatures:\n", signatures);
+}
+
+std::string Signature(const std::string& name, const std::string& keys,
+                      const std::string& severity = "warning") {
+  return absl::StrCat("  - {signature: ", name, ", ", keys, ", labels: {severity: ", severity,
+                      ", fault: ", name, "}}\n");
+}
+
+// "ab" means: a and b are above their limits; digits are layers of p, then, behind '/', of q.
+class SignatureRun : public TestRun {
+ public:
+  using TestRun::TestRun;
+  void Next(const std::string& on) {
+    std::vector<Sample> samples;
+    for (const char c : {'a', 'b', 'c'}) {
+      samples.push_back(MakeSample(absl::StrCat("train.", std::string(1, c)),
+                                   on.find(c) != std::string::npos ? 2 : 0));
+    }
+    const size_t slash = on.find('/');
+    for (int32_t layer = 0; layer < 3; ++layer) {
+      const char digit = static_cast<char>('0' + layer);
+      const size_t p = on.find(digit);
+      const size_t q = on.rfind(digit);
+      const bool p_on = p != std::string::npos && p < std::min(slash, on.size());
+      const bool q_on = slash != std::string::npos && q != std::string::npos && q > slash;
+      samples.push_back(MakeSample("router.top_k_mass", p_on ? 2 : 0, layer));
+      samples.push_back(MakeSample("router.z", q_on ? 2 : 0, layer));
+    }
+    Step(step_++, samples);
+  }
+  void Play(const std::vector<std::string>& steps) {
+    for (const std::string& step : steps) Next(step);
+  }
+  // Of signatures only.
+  std::vector<std::string> Said() const {
+    std::vector<std::string> said;
+    for (size_t i = 0; i < seen.size(); ++i) {
+      if (!rows[i].alert().fault().empty()) said.push_back(seen[i]);
+    }
+    return said;
+  }
+  const v1::Alert& Last() const {
+    for (size_t i = rows.size(); i-- > 0;) {
+      if (!rows[i].alert().fault().empty()) return rows[i].alert();
+    }
+    return rows.back().alert();
+  }
+
+ private:
+  int64_t step_ = 0;
+};
+
+TEST(SignatureTest, Conditions) {
+  const struct {
+    const char* when;
+    std::vector<const char*> holds;
+    std::vector<const char*> fails;
+  } kCases[] = {
+      {"a", {"a", "ab"}, {"", "b"}},
+      {"{all: [a, b]}", {"ab", "abc"}, {"", "a", "b", "bc"}},
+      {"{any: [a, b]}", {"a", "b", "ab"}, {"", "c"}},
+      {"{at_least: 2, of: [a, b, c]}", {"ab", "bc", "abc"}, {"", "a", "c"}},
+      {"{any: [a, {all: [b, c]}]}", {"a", "bc"}, {"b", "c"}},
+      {"{same_layer: [p, q]}", {"0/0", "12/2"}, {"0/1", "0", "/0", ""}},
+  };
+  for (const auto& test : kCases) {
+    for (const char* on : test.holds) {
+      SignatureRun run(Set(Signature("s", absl::StrCat("when: ", test.when))));
+      run.Next(on);
+      EXPECT_EQ(run.Said().size(), 1u) << test.when << " on " << on;
+    }
+    for (const char* on : test.fails) {
+      SignatureRun run(Set(Signature("s", absl::StrCat("when: ", test.when))));
+      run.Next(on);
+      EXPECT_THAT(run.Said(), IsEmpty()) << test.when << " on " << on;
+    }
+  }
+}
+
+TEST(SignatureTest, AbsentHoldsOnlyTheStartBack) {
+  SignatureRun run(Set(Signature("s", "when: a, absent: [b]")));
+  run.Play({"ab", "ab", "a", "ab", "ab", "b"});
+  // The second row is the evidence against it that came later.
+  EXPECT_THAT(run.Said(), ElementsAre("2 s firing", "3 s firing", "5 s resolved"));
+}
+
+TEST(SignatureTest, EarlierSignaturesOfTheSamePassCount) {
+  SignatureRun run(Set(Signature("s", "when: a") + Signature("t", "when: a, absent: [s]") +
+                       Signature("u", "when: {all: [s, b]}")));
+  run.Play({"a", "ab"});
+  EXPECT_THAT(run.Said(), ElementsAre("0 s firing", "1 u firing"));
+}
+
+TEST(SignatureTest, ResolvesWhenNoneOfItsAlertsFires) {
+  SignatureRun run(Set(Signature("s", "when: {all: [a, b]}")));
+  run.Play({"ab", "a", "b", ""});
+  EXPECT_EQ(run.Said().back(), "3 s resolved");
+}
+
+TEST(SignatureTest, WindowAndKeepFiringFor) {
+  SignatureRun run(Set(Signature("s", "when: {all: [a, b]}, window: 3 steps")));
+  run.Play({"a", "", "", "b"});  // a resolved at 1, b came at 3
+  EXPECT_EQ(run.Said().front(), "3 s firing");
+  SignatureRun strict(Set(Signature("s", "when: {all: [a, b]}, window: 1 steps")));
+  strict.Play({"a", "", "", "b"});
+  EXPECT_THAT(strict.Said(), IsEmpty());
+
+  SignatureRun kept(Set(Signature("s", "when: a, keep_firing_for: 3 steps")));
+  kept.Play({"a", "", "", "", ""});
+  EXPECT_EQ(kept.Said().back(), "3 s resolved");
+}
+
+TEST(SignatureTest, ForInStepsAndSamples) {
+  SignatureRun steps(Set(Signature("s", "when: a, for: 2 steps")));
+  steps.Play({"a", "a", "a"});
+  EXPECT_THAT(steps.Said(), ElementsAre("2 s firing"));
+  SignatureRun broken(Set(Signature("s", "when: a, for: 2 steps")));
+  broken.Play({"a", "a", "", "a", "a"});
+  EXPECT_THAT(broken.Said(), IsEmpty());
+  SignatureRun samples(Set(Signature("s", "when: a, for: 1 samples")));
+  samples.Next("a");
+  samples.Step(50, {});  // no sample of a
+  EXPECT_THAT(samples.Said(), IsEmpty());
+  samples.Step(51, {MakeSample("train.a", 2)});
+  EXPECT_THAT(samples.Said(), ElementsAre("51 s firing"));
+}
+
+TEST(SignatureTest, WaitsForAnotherRulesSamples) {
+  const std::string set =
+      Set(Signature("s", "when: a, wait: {while: b, samples_of: p, samples: 2}"));
+  SignatureRun quick(set);
+  quick.Play({"a"});
+  EXPECT_THAT(quick.Said(), ElementsAre("0 s firing"));
+  SignatureRun slow(set);
+  slow.Play({"ab", "ab", "ab", "ab"});
+  EXPECT_THAT(slow.Said(), ElementsAre("2 s firing"));
+}
+
+TEST(SignatureTest, FallbackGivesWayToANamedFault) {
+  SignatureRun run(Set(Signature("named", "when: b") + Signature("note", "when: c", "info") +
+                       Signature("fallback", "when: a, fallback: true")));
+  run.Play({"ac", "abc", "ac"});
+  EXPECT_THAT(run.Said(),
+              ElementsAre("0 note firing", "0 fallback firing", "1 named firing",
+                          "1 fallback resolved", "2 named resolved", "2 fallback firing"));
+}
+
+TEST(SignatureTest, HealedIsTrueAtTheStepOfTheRecovery) {
+  SignatureRun run(Set(Signature("s", "when: {healed: a, within: 2 steps}", "info")));
+  run.Play({"a", "a", "", "", "a", "a", "a", "a", ""});
+  EXPECT_THAT(run.Said(), ElementsAre("2 s firing", "3 s resolved"));
+}
+
+TEST(SignatureTest, ConfirmationsRaiseButNeverLower) {
+  SignatureRun run(
+      Set("  - signature: s\n"
+          "    when: a\n"
+          "    confidence: low\n"
+          "    confirmations: [{when: b, severity: critical, confidence: high}]\n"
+          "    labels: {severity: warning, fault: s}\n"));
+  run.Play({"a", "ab", "a"});
+  std::vector<std::string> severities;
+  for (const model::AlertRow& row : run.rows) {
+    if (!row.alert().fault().empty()) severities.push_back(row.alert().severity());
+  }
+  EXPECT_THAT(severities, ElementsAre("warning", "critical", "critical"));
+  EXPECT_THAT(run.Last().description(), HasSubstr("Confidence: high."));
+}
+
+TEST(SignatureTest, LayersAreThoseOfItsAlerts) {
+  SignatureRun run(Set(Signature("s", "when: {any: [a, p]}")));
+  run.Next("2");
+  EXPECT_THAT(run.Last().layers(), ElementsAre(2));
+  EXPECT_FALSE(run.Last().all_layers());
+  run.Next("12");
+  EXPECT_THAT(run.Last().layers(), ElementsAre(1, 2));
+  run.Next("012");
+  EXPECT_TRUE(run.Last().all_layers());
+
+  // Evidence without a layer concerns all of them.
+  SignatureRun run_wide(Set(Signature("s", "when: {any: [a, p]}")));
+  run_wide.Next("a");
+  EXPECT_TRUE(run_wide.Last().all_layers());
+  SignatureRun no_layers(Set(Signature("s", "when: a")));
+  no_layers.Next("a");
+  EXPECT_FALSE(no_layers.Last().all_layers());
+}
+
+TEST(SignatureTest, EvidenceShowsTheFirstMoversFirstAndWhatDidNotMove) {
+  SignatureRun run(Set(Signature("s", "when: {all: [a, b]}, absent: [c]")));
+  run.Play({"", "b", "ab"});
+  const v1::Alert& alert = run.Last();
+  ASSERT_EQ(alert.evidence_size(), 3);
+  EXPECT_EQ(alert.evidence(0).rule(), "b");
+  EXPECT_EQ(alert.evidence(0).step(), 1);
+  EXPECT_TRUE(alert.evidence(0).supports());
+  EXPECT_EQ(alert.evidence(1).rule(), "a");
+  EXPECT_EQ(alert.evidence(1).step(), 2);
+  EXPECT_EQ(alert.evidence(2).rule(), "c");
+  EXPECT_FALSE(alert.evidence(2).has_step());
+  EXPECT_TRUE(alert.evidence(2).supports());  // its silence speaks for the fault
+  EXPECT_EQ(alert.pending_step(), 1);
+  EXPECT_EQ(alert.last_healthy_step(), 0);
+  EXPECT_EQ(alert.indicator(), "train.b");
+  EXPECT_THAT(alert.summary(), HasSubstr("probable fault: s"));
+  EXPECT_THAT(alert.description(), HasSubstr("First movers: b (step 1), a (step 2)."));
+  // c moves later: evidence against.
+  run.Next("abc");
+  EXPECT_EQ(run.Last().evidence(2).rule(), "c");
+  EXPECT_FALSE(run.Last().evidence(2).supports());
+}
+
+TEST(SignatureTest, AfterResumeHoldsOnlyInTheFirstStepsOfAResumedAttempt) {
+  SignatureRun run(Set(Signature("s", "when: a, after_resume: 3 steps")));
+  run.Play({"a", ""});
+  EXPECT_THAT(run.Said(), IsEmpty());
+  run.evaluator->BeginAttempt({.number = 2, .resume_step = std::nullopt});
+  run.Step(2, {MakeSample("train.a", 0)});
+  run.Step(4, {MakeSample("train.a", 2)});
+  EXPECT_THAT(run.Said(), ElementsAre("4 s firing"));
+  run.Step(5, {MakeSample("train.a", 0)});
+  run.Step(6, {MakeSample("train.a", 2)});
+  EXPECT_THAT(run.Said(), ElementsAre("4 s firing", "5 s resolved"));
+}
+
+}  // namespace
+}  // namespace foreshock
