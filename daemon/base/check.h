@@ -1,5 +1,5 @@
-// FORESHOCK_CHECK ends the process on a broken invariant of our own. Never for input, configuration,
-// disk or network: those are absl::Status.
+// FORESHOCK_CHECK ends the process on a broken invariant of our own. Never for input,
+// configuration, disk or network: those are absl::Status.
 #pragma once
 
 namespace foreshock::internal {
@@ -7,5 +7,6 @@ namespace foreshock::internal {
 }  // namespace foreshock::internal
 
 #define FORESHOCK_CHECK(condition)        \
-  (static_cast<bool>(condition) ? (void)0 \
-                                : ::foreshock::internal::CheckFailed(__FILE__, __LINE__, #condition))
+  (static_cast<bool>(condition)           \
+       ? (void)0                          \
+       : ::foreshock::internal::CheckFailed(__FILE__, __LINE__, #condition))

@@ -43,8 +43,7 @@ struct HttpResponse {
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct HttpOptions {
-  std::string listen =
-      "127.0.0.1:9599";                  // host:port, [IPv6]:port or :port; port 0 picks a free one
+  std::string listen = "127.0.0.1:0";    // host:port, [IPv6]:port or :port; port 0 picks a free one
   size_t threads = 4;                    // requests answered at once
   size_t connections_waiting_max = 256;  // accepted and waiting for a thread; more get a 503
   size_t header_bytes_max = 16u << 10;   // request line and headers together; a line is <= 8 KiB

@@ -1,9 +1,85 @@
 // What some indicators need of earlier steps of the attempt: the last losses and gradient norms
-// (spike scores) and the last steps of expert counts (dead experts).
+// (spike scores) and the last steps of expert counts (dead experts). One per (run, attempt).
+//
+// Finish feeds it. After a restart it is rebuilt from stored points by the same calls, in step
+// order, before the first new step:
+//
+//   History history;
+//   for (const Point& p : last 1 100 points of train.loss) history.ObserveScalar("loss", p.step,
+//   p.value); for (const Point& p : last 20 points of train.grad_norm)
+//     history.ObserveScalar("grad_norm", p.step, p.value);
+//   for each step and layer of the last 210 steps:
+//     history.ObserveLoad(layer, step, counts);   // count_e = load.share_e * k * tokens / experts
+//
+// Without the last loop load.dead_fraction is undefined ("warming_up") for 200 steps after the
+// restart; nothing else is lost.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace foreshock {
 
-class History;
+// Thread-compatible. Memory: O(1 000) numbers for scalars, 21 vectors of E counts per layer.
+class History {
+ public:
+  // `name` is "loss" or "grad_norm"; others are ignored. Steps must increase: a value at or before
+  // the last step seen under `name` is ignored.
+  void ObserveScalar(absl::string_view name, int64_t step, double value);
+
+  // (x - median_20) / max(6 * 1.4826 * MAD_20, 0.05 |median_20|) of the last value observed, over
+  // the 20 values before it; the loss goes through a running median of 5 first. Empty before 20
+  // values are there, and when the denominator is 0.
+  std::optional<double> SpikeScore(absl::string_view name) const;
+
+  // Loss spikes (a score that rises above 1) per 1 000 steps, over at most the last 1 000 steps.
+  // Empty before 100 steps had a score.
+  std::optional<double> SpikeRate() const;
+
+  // Assignments per expert of one layer in one step. Steps must increase per layer.
+  void ObserveLoad(uint32_t layer, int64_t step, absl::Span<const double> counts);
+
+  // Share of experts with under 1 % of the even load over the last 200 to 209 steps. Empty until
+  // the layer's counts span 200 steps, or when nothing was assigned.
+  std::optional<double> DeadFraction(uint32_t layer) const;
+
+ private:
+  struct ScalarWindow {
+    int64_t last_step = -1;
+    std::deque<double> raw;       // at most 5, oldest first
+    std::deque<double> smoothed;  // at most 21: the last one is judged against the others
+  };
+  struct Judged {
+    int64_t step;
+    bool spike_begins;
+  };
+  struct LoadBlock {
+    int64_t first_step;  // multiple of 10
+    std::vector<double> counts;
+  };
+  struct LoadWindow {
+    int64_t first_step = 0;
+    int64_t last_step = -1;
+    std::deque<LoadBlock> blocks;
+  };
+
+  const ScalarWindow* WindowOf(absl::string_view name) const;
+  void Judge(int64_t step);
+
+  ScalarWindow loss_;
+  ScalarWindow grad_norm_;
+  std::deque<Judged> judged_;
+  size_t spikes_ = 0;
+  bool in_spike_ = false;
+  absl::flat_hash_map<uint32_t, LoadWindow> load_;
+};
 
 }  // namespace foreshock

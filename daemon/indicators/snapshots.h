@@ -4,22 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "foreshock/v1/types.pb.h"
 
 namespace foreshock {
 
-// One weight, in double, with the step it was taken at. `values` is what the module that put it
-// there says it is.
-struct Snapshot {
+// One weight as it was sent (little-endian bytes of `dtype`), with the step it was taken at. What
+// the elements are is for the module that put it there to say.
+struct WeightSnapshot {
   int64_t step = 0;
-  std::vector<double> values;
+  v1::DType dtype = v1::DTYPE_F64;
+  std::string bytes;
 };
 
 // Thread-compatible. Bounded in bytes: when a snapshot does not fit it is not kept and Put says so,
-// so that the next window is undefined with reason "snapshot_memory" rather than wrong.
+// so that the next window is undefined rather than wrong.
 class Snapshots {
  public:
   struct Options {
@@ -29,7 +31,7 @@ class Snapshots {
   struct Key {
     Kind kind = Kind::kQ;
     uint32_t layer = 0;
-    uint32_t index = 0;  // head, key head or first row
+    uint32_t index = 0;  // query head, first query head that uses the key head, or first row
     friend bool operator==(const Key&, const Key&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Key& key) {
@@ -39,14 +41,16 @@ class Snapshots {
 
   explicit Snapshots(Options options) : options_(options) {}
 
-  const Snapshot* Find(const Key& key) const;
+  // nullptr when there is none; valid until the next Put or Erase.
+  const WeightSnapshot* Find(const Key& key) const;
   // False when it did not fit; an older snapshot under `key` is dropped then.
-  bool Put(const Key& key, Snapshot snapshot);
+  bool Put(const Key& key, WeightSnapshot snapshot);
+  void Erase(const Key& key);
   size_t bytes() const { return bytes_; }
 
  private:
   const Options options_;
-  absl::flat_hash_map<Key, Snapshot> by_key_;
+  absl::flat_hash_map<Key, WeightSnapshot> by_key_;
   size_t bytes_ = 0;
 };
 

@@ -67,13 +67,15 @@ absl::Status NameTable::Declare(const Field& field, const v1::ScalarDeclaration&
   if (declaration.scope() < v1::SCOPE_GLOBAL || declaration.scope() > v1::SCOPE_RANK) {
     return Field(field, "scope").Refuse(declaration.scope(), "GLOBAL, RANK");
   }
-  if (const auto by_name = scalar_ids_.find(declaration.name()); by_name != scalar_ids_.end()) {
+  // One name may be given per rank and for the whole job: "loss" often is.
+  const std::pair<std::string, int> key(declaration.name(), declaration.scope());
+  if (const auto by_name = scalar_ids_.find(key); by_name != scalar_ids_.end()) {
     return Field(field, "id")
         .Refuse(declaration.id(), absl::StrCat(by_name->second, ", which ",
                                                Quote(declaration.name()), " already has"));
   }
   if (names_.scalars.size() >= scalars_max_) return TooMany(field, "scalar", scalars_max_);
-  scalar_ids_.emplace(declaration.name(), declaration.id());
+  scalar_ids_.emplace(key, declaration.id());
   names_.scalars.emplace(declaration.id(), declaration);
   return absl::OkStatus();
 }

@@ -25,7 +25,8 @@ class NameTable {
       : scalars_max_(limits.scalars_per_stream_max), tensors_max_(limits.tensors_per_stream_max) {}
 
   // Repeating a declaration word for word is fine. Errors, InvalidArgument: a bad name or enum, an
-  // id that stands for something else, a name that has another id, more names than the limit.
+  // id that stands for something else, a name that has another id in its scope, more names than the
+  // limit.
   absl::Status Declare(const Field& field, const v1::ScalarDeclaration& declaration);
   absl::Status Declare(const Field& field, const v1::TensorDeclaration& declaration);
 
@@ -35,7 +36,7 @@ class NameTable {
   const uint32_t scalars_max_;
   const uint32_t tensors_max_;
   StreamNames names_;
-  absl::flat_hash_map<std::string, uint32_t> scalar_ids_;
+  absl::flat_hash_map<std::pair<std::string, int>, uint32_t> scalar_ids_;  // (name, scope)
   absl::flat_hash_map<std::pair<std::string, int64_t>, uint32_t>
       tensor_ids_;  // (name, layer or -1)
 };

@@ -25,15 +25,16 @@ class PushStream {
 
   virtual const v1::HelloAck& hello_ack() const = 0;
 
-  // Takes a report whose invalid summaries were already removed (`rejections` says which; they go
-  // into the Ack of this report). Computes what is per payload on the calling thread, then queues
-  // the result for commit. `names` is only read during the call.
-  // Errors: ResourceExhausted when the queue stays full or the store cannot be written (the report
-  // was not taken; the sender may repeat it later), Unavailable while draining.
+  // Takes a report whose invalid summaries were already cleared: they have no payload, the others
+  // keep their index (`rejections` says which; they go into the Ack of this report). Computes what
+  // is per payload on the calling thread, then queues the result for commit. `names` is only read
+  // during the call. Errors: ResourceExhausted when the queue stays full or the store cannot be
+  // written (the report was not taken; the sender may repeat it later), Unavailable while draining.
   virtual absl::Status Submit(const v1::Report& report, const StreamNames& names,
                               std::vector<v1::Rejection> rejections) = 0;
 
-  // Queued behind every report submitted before.
+  // Called when every report submitted before is acknowledged. An Ack, of any seq, says that it is
+  // committed. Errors: as above.
   virtual absl::Status Submit(const v1::Goodbye& goodbye) = 0;
 };
 

@@ -59,21 +59,16 @@ absl::StatusOr<StreamState::Checked> StreamState::OnReport(v1::Report* report) {
     checked.rejections.push_back(ToRejection(report->seq(), status));
     return checked;
   }
-  int kept = 0;
   for (int i = 0; i < report->summaries_size(); ++i) {
     const SummaryContext context{
         .model = model_, .step = report->step(), .index = static_cast<size_t>(i)};
     const absl::Status status = ValidateSummary(report->summaries(i), context, &names_);
-    if (status.ok()) {
-      if (kept != i) report->mutable_summaries()->SwapElements(kept, i);
-      ++kept;
-      continue;
-    }
+    if (status.ok()) continue;
     IngestStats::Add(stats_->summaries_rejected[static_cast<size_t>(status.code())]);
     checked.rejections.push_back(ToRejection(report->seq(), status));
     checked.rejections.back().set_summary_index(i);
+    report->mutable_summaries(i)->Clear();
   }
-  report->mutable_summaries()->DeleteSubrange(kept, report->summaries_size() - kept);
   return checked;
 }
 

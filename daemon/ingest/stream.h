@@ -33,7 +33,7 @@ class StreamState {
     bool report_stands = true;  // false: `rejections` holds one, of the whole report
     std::vector<v1::Rejection> rejections;
   };
-  // Removes the summaries that are not valid; the others keep their order.
+  // Clears the summaries that are not valid; the others keep their index.
   absl::StatusOr<Checked> OnReport(v1::Report* report);
 
   absl::Status OnGoodbye(const v1::Goodbye& goodbye);

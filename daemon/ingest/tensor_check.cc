@@ -44,22 +44,6 @@ std::string DTypesText(DTypes allowed) {
 
 }  // namespace
 
-uint32_t ElementBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::DTYPE_F64:
-    case v1::DTYPE_I64:
-      return 8;
-    case v1::DTYPE_F32:
-    case v1::DTYPE_I32:
-      return 4;
-    case v1::DTYPE_F16:
-    case v1::DTYPE_BF16:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
 std::string DTypeName(v1::DType dtype) {
   switch (dtype) {
     case v1::DTYPE_F64:

@@ -9,12 +9,10 @@
 
 #include "absl/status/status.h"
 #include "daemon/ingest/field.h"
+#include "daemon/model/dtype.h"
 #include "foreshock/v1/types.pb.h"
 
 namespace foreshock {
-
-// Bytes of one element; 0 for an unknown type.
-uint32_t ElementBytes(v1::DType dtype);
 
 // "F32"; "dtype 9" for an unknown type.
 std::string DTypeName(v1::DType dtype);

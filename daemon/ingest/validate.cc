@@ -75,6 +75,10 @@ absl::Status ValidateSummary(const v1::Summary& summary, const SummaryContext& c
       "newer)"));
 }
 
+absl::Status ValidateEvent(const v1::Event& event) {
+  return validate_internal::Event(Field("event"), event);
+}
+
 namespace validate_internal {
 
 absl::Status CheckLayer(const Field& field, uint32_t layer, const v1::ModelShape& model) {

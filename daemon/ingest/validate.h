@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "daemon/ingest/field.h"
 #include "daemon/ingest/limits.h"
 #include "daemon/ingest/name_table.h"
@@ -23,6 +24,10 @@ namespace foreshock {
 
 absl::Status ValidateHello(const v1::Hello& hello);
 absl::Status ValidateGoodbye(const v1::Goodbye& goodbye);
+
+// For requests that do not come over a stream.
+absl::Status ValidateRunName(absl::string_view run);
+absl::Status ValidateEvent(const v1::Event& event);
 
 // Everything of a report but what is inside its summaries, and but its seq, which only the stream
 // can judge.

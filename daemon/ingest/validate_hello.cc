@@ -94,7 +94,7 @@ absl::Status CheckLabels(const v1::Hello& hello) {
 }
 
 absl::Status CheckHello(const v1::Hello& hello) {
-  FORESHOCK_RETURN_IF_ERROR(CheckName(Field("run"), hello.run(), 1, 256));
+  FORESHOCK_RETURN_IF_ERROR(ValidateRunName(hello.run()));
   FORESHOCK_RETURN_IF_ERROR(CheckName(Field("launch_id"), hello.launch_id(), 1, 256));
   FORESHOCK_RETURN_IF_ERROR(CheckName(Field("client_instance"), hello.client_instance(), 1, 128));
   FORESHOCK_RETURN_IF_ERROR(CheckName(Field("client_version"), hello.client_version(), 0, 128));
@@ -116,6 +116,8 @@ absl::Status CheckHello(const v1::Hello& hello) {
 }
 
 }  // namespace
+
+absl::Status ValidateRunName(absl::string_view run) { return CheckName(Field("run"), run, 1, 256); }
 
 absl::Status ValidateHello(const v1::Hello& hello) { return Annotate(CheckHello(hello), "hello"); }
 

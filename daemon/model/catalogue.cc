@@ -136,23 +136,23 @@ constexpr IndicatorInfo kIndicators[] = {
      "Entropy over experts of the gate mass"},
     {"load.mass.entropy_ratio", "ratio", Unit::kNone, true, "[ln k/ln E, 1]", 1, Storage::kF32,
      "entropy / ln E of the gate mass"},
-    {"load.mass.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"load.mass.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the gate mass"},
     {"load.mass.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the gate mass"},
-    {"load.mass.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"load.mass.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the gate mass"},
-    {"load.mass.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"load.mass.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the gate mass"},
-    {"load.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"load.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the expert load"},
     {"load.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the expert load"},
-    {"load.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"load.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the expert load"},
     {"load.min_share", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "Smallest share of an expert over the even share, over the last 200 steps"},
-    {"load.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"load.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the expert load"},
     {"load.share", "ratio", Unit::kExpert, true, "[0, E/k]", 1, Storage::kF32,
      "Share of the expert over the even share"},
@@ -214,13 +214,13 @@ constexpr IndicatorInfo kIndicators[] = {
      "Entropy over experts of the sampled expert load"},
     {"router.sampled_load.entropy_ratio", "ratio", Unit::kNone, true, "[ln k/ln E, 1]", 1, Storage::kF32,
      "entropy / ln E of the sampled expert load"},
-    {"router.sampled_load.max_violation", "ratio", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
+    {"router.sampled_load.max_violation", "1", Unit::kNone, true, "[0, E/k - 1]", 1, Storage::kF32,
      "Largest share over the even share, minus 1, of the sampled expert load"},
     {"router.sampled_load.max_violation_ratio", "ratio", Unit::kNone, true, "[0, 1]", 1, Storage::kF32,
      "max_violation over its bound E/k - 1 of the sampled expert load"},
-    {"router.sampled_load.mean_violation", "ratio", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
+    {"router.sampled_load.mean_violation", "1", Unit::kNone, true, "[0, 2(1 - k/E)]", 1, Storage::kF32,
      "Mean absolute deviation from the even share of the sampled expert load"},
-    {"router.sampled_load.min_violation", "ratio", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
+    {"router.sampled_load.min_violation", "1", Unit::kNone, true, "[-1, 0]", 1, Storage::kF32,
      "Smallest share over the even share, minus 1, of the sampled expert load"},
     {"router.token_entropy", "nats", Unit::kNone, true, "[0, ln E]", 1, Storage::kF32,
      "Mean entropy of the full router distribution per token"},
@@ -317,7 +317,8 @@ std::string MetricName(absl::string_view id) {
   // "_count" is kept for histograms and summaries in Prometheus.
   if (info == nullptr || info->quantity == "1" || info->quantity == "count") return name;
   const std::string suffix = absl::StrCat("_", info->quantity);
-  return absl::EndsWith(name, suffix) ? name : name + suffix;
+  const bool says_it = absl::EndsWith(name, suffix) || absl::StrContains(name, suffix + "_");
+  return says_it ? name : name + suffix;
 }
 
 absl::string_view UnitName(Unit unit) {

@@ -53,7 +53,7 @@ struct SeriesKey {
   }
 };
 
-// One stored value of a series. `value` is finite: undefined and non-finite values are never points.
+// One stored value of a series. `value` is finite: undefined and non-finite values are no points.
 struct Point {
   uint32_t attempt = 0;
   int64_t step = 0;

@@ -65,7 +65,7 @@ absl::Status Pipeline::Start() {
     if (ended) continue;  // read back when somebody asks for it
     FORESHOCK_RETURN_IF_ERROR(LoadRun(run.name()));
   }
-  PublishConnections();
+  PublishRuns();
   writer_ = std::thread([this] { WriterLoop(); });
   syncer_ = std::thread([this] { SyncLoop(); });
   return absl::OkStatus();
@@ -77,8 +77,9 @@ absl::Status Pipeline::LoadRun(const std::string& run) {
       state->Load(*deps_.store, deps_.clock->Now());
   FORESHOCK_RETURN_IF_ERROR(
       Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
+  deps_.listener->OnRun(run, state->status());
   runs_[run] = std::move(state);
-  deps_.listener->OnRun(run);
+  changed_.insert(run);
   for (const model::AlertRow& alert : *alerts) deps_.listener->OnAlert(alert, /*restored=*/true);
   return absl::OkStatus();
 }
@@ -128,7 +129,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
     FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
-                               run->Open(hello, stream->id(), deps_.clock->Now(), &batch_));
+                               run->Open(hello, stream->id(), deps_.clock->Now(), &changes_));
     v1::HelloAck ack;
     ack.set_attempt(admitted.attempt);
     ack.set_last_committed_seq(admitted.last_committed_seq);
@@ -150,7 +151,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
 absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return CallAndCommit([this, rules = std::move(rules)] {
     rules_ = rules;
-    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &batch_);
+    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &changes_);
     return absl::OkStatus();
   });
 }
@@ -159,7 +160,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
   uint32_t attempt = 0;
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
-    attempt = state->Declare(event, deps_.clock->Now(), &batch_);
+    attempt = state->Declare(event, deps_.clock->Now(), &changes_.batch);
     return absl::OkStatus();
   }));
   return attempt;
@@ -168,7 +169,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
 absl::Status Pipeline::PinRun(const std::string& run, bool pinned) {
   return CallAndCommit([&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
-    state->SetPinned(pinned, &batch_);
+    state->SetPinned(pinned, &changes_.batch);
     return absl::OkStatus();
   });
 }
@@ -184,13 +185,14 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     Commit();  // so that nothing of the run is written after it is gone
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
     runs_.erase(run);
+    changed_.insert(run);
     deps_.listener->OnRunDeleted(run);
     return absl::OkStatus();
   }));
   return series;
 }
 
-std::map<std::string, std::vector<RunState::Connections>> Pipeline::connections() const {
+std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
   MutexLock lock(&published_mutex_);
   return published_;
 }
@@ -228,11 +230,13 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
 void Pipeline::WriterLoop() {
   while (true) {
     std::vector<Work> work = queue_.PopAllFor(kTick, kWorkPerCommitMax);
+    batch_started_ = absl::Now();
     for (Work& item : work) {
       std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
     }
     Settle(deps_.clock->Now());
     Commit();
+    deps_.listener->OnRound();
     if (work.empty() && queue_.closed()) return;
   }
 }
@@ -245,7 +249,7 @@ void Pipeline::Handle(ReportWork work) {
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
-  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &batch_)) {
+  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &changes_.batch)) {
     case RunState::Taken::kNew:
       break;
     case RunState::Taken::kDuplicate:
@@ -269,7 +273,7 @@ void Pipeline::Handle(GoodbyeWork work) {
   const auto run = runs_.find(stream.run());
   if (run == runs_.end()) return;
   run->second->Goodbye(stream.attempt(), stream.rank(), stream.client_instance(), work.outcome,
-                       &batch_);
+                       &changes_.batch);
   acks_[stream.id()];  // an Ack with nothing new tells that the Goodbye is committed
   touched_.insert(stream.run());
   changed_.insert(stream.run());
@@ -297,14 +301,14 @@ void Pipeline::Handle(CallWork work) {
 void Pipeline::Settle(absl::Time now) {
   if (now >= settle_all_at_) {
     settle_all_at_ = now + kTick;
-    for (auto& [name, run] : runs_) run->Settle(now, &batch_);
+    for (auto& [name, run] : runs_) run->Settle(now, &changes_);
     uint64_t steps = 0;
     uint64_t bytes = 0;
     uint64_t silent = 0;
     for (auto& [name, run] : runs_) {
       steps += run->open_steps();
       bytes += run->open_bytes();
-      for (const auto& attempt : run->connections()) silent += attempt.silent_ranks.size();
+      for (const AttemptStatus& attempt : run->status()) silent += attempt.silent_ranks.size();
     }
     stats_.open_steps = steps;
     stats_.open_bytes = bytes;
@@ -312,17 +316,16 @@ void Pipeline::Settle(absl::Time now) {
       for (auto& [name, run] : runs_) changed_.insert(name);
     }
   } else {
-    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &batch_);
+    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &changes_);
   }
   touched_.clear();
 }
 
 void Pipeline::Commit() {
-  if (!batch_.empty()) {
+  if (!changes_.batch.empty()) {
     const absl::Time now = deps_.clock->Now();
     if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
-    const absl::Time started = absl::Now();
-    const absl::Status status = deps_.store->Write(batch_);
+    const absl::Status status = deps_.store->Write(changes_.batch);
     if (!status.ok()) {
       ++stats_.commit_failures;
       stats_.store_writable = false;
@@ -337,35 +340,42 @@ void Pipeline::Commit() {
     if (!stats_.store_writable.exchange(true)) {
       LogInfo("pipeline", "the store can be written again");
     }
-    stats_.ObserveCommit(absl::Now() - started);
+    ++stats_.commits;
+    stats_.commit_latency.Observe(absl::Now() - batch_started_);
   }
   AfterCommit();
 }
 
 void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
-  const StoreBatch committed = std::exchange(batch_, {});
+  const RunState::Changes committed = std::exchange(changes_, {});
   for (const auto& [id, ack] : std::exchange(acks_, {})) {
     if (const auto stream = streams_.find(id); stream != streams_.end()) {
       stream->second->SendAck(ack);
+      ++stats_.acks_sent;
     }
   }
-  for (const ClosedStep& step : committed.steps) deps_.listener->OnStep(step);
-  for (const auto& alert : committed.alerts) {
-    deps_.listener->OnAlert(alert.row, /*restored=*/false);
-  }
-  if (!changed_.empty()) {
-    PublishConnections();
-    for (const std::string& run : std::exchange(changed_, {})) deps_.listener->OnRun(run);
+  PublishRuns();
+  for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
+  for (const model::AlertRow& alert : committed.alerts) {
+    deps_.listener->OnAlert(alert, /*restored=*/false);
   }
   for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
 }
 
-void Pipeline::PublishConnections() {
-  std::map<std::string, std::vector<RunState::Connections>> fresh;
-  for (const auto& [name, run] : runs_) fresh[name] = run->connections();
-  MutexLock lock(&published_mutex_);
-  published_ = std::move(fresh);
+void Pipeline::PublishRuns() {
+  for (const std::string& name : std::exchange(changed_, {})) {
+    const auto run = runs_.find(name);
+    std::vector<AttemptStatus> attempts;
+    if (run != runs_.end()) attempts = run->second->status();
+    if (!attempts.empty()) deps_.listener->OnRun(name, attempts);
+    MutexLock lock(&published_mutex_);
+    if (attempts.empty()) {
+      published_.erase(name);
+    } else {
+      published_[name] = std::move(attempts);
+    }
+  }
 }
 
 absl::StatusOr<RunState*> Pipeline::FindRun(const std::string& run, bool create) {
@@ -393,6 +403,7 @@ absl::Status Pipeline::MakeRoomForRun() {
                                                      " live runs is reached (limits.runs_max)"));
   }
   touched_.erase(idle->first);
+  changed_.insert(idle->first);
   runs_.erase(idle);
   return absl::OkStatus();
 }

@@ -79,9 +79,10 @@ class Pipeline final : public ReportSink {
   // FailedPrecondition while a rank is connected.
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run);
 
-  // Connections of the runs in memory, by run name; waits for nothing.
-  std::map<std::string, std::vector<RunState::Connections>> connections() const;
+  // How the runs in memory stand, by name; waits for nothing.
+  std::map<std::string, std::vector<AttemptStatus>> runs() const;
   const PipelineStats& stats() const { return stats_; }
+  size_t queue_items() const { return queue_.size(); }
 
  private:
   friend class RankStream;
@@ -122,7 +123,7 @@ class Pipeline final : public ReportSink {
   void Settle(absl::Time now);
   void Commit();
   void AfterCommit();
-  void PublishConnections();
+  void PublishRuns();
   absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);
   absl::Status LoadRun(const std::string& run);
   absl::Status MakeRoomForRun();
@@ -140,17 +141,17 @@ class Pipeline final : public ReportSink {
   std::shared_ptr<const RuleSet> rules_;
   std::map<std::string, std::unique_ptr<RunState>> runs_;
   absl::flat_hash_map<StreamId, std::shared_ptr<RankStream>> streams_;
-  StoreBatch batch_;                  // grows until it is committed
+  RunState::Changes changes_;
   std::map<StreamId, v1::Ack> acks_;  // for after the commit
   std::vector<std::function<void(const absl::Status&)>> done_;
   std::set<std::string> touched_;  // runs that got work since the last Settle
   std::set<std::string> changed_;  // runs whose connections or attempts changed
+  absl::Time batch_started_;
   absl::Time settle_all_at_ = absl::InfinitePast();
   absl::Time retry_at_ = absl::InfinitePast();
 
   mutable Mutex published_mutex_;
-  std::map<std::string, std::vector<RunState::Connections>> published_
-      ABSL_GUARDED_BY(published_mutex_);
+  std::map<std::string, std::vector<AttemptStatus>> published_ ABSL_GUARDED_BY(published_mutex_);
 
   Mutex sync_mutex_;
   CondVar sync_wakeup_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
 #include "daemon/indicators/sources.h"
 #include "daemon/pipeline/pipeline.h"
 
@@ -69,7 +70,7 @@ model::ShardReport RankStream::Summarised(const v1::Report& report, const Stream
   if (report.tokens() > 0) {
     shards->set_tokens(report.tokens());
     model::Source* source = shards->add_token_sources();
-    source->set_id(TokenShardId(sender_.coordinates));
+    source->set_id(DerivedTokenShard(sender_.coordinates));
     source->set_fingerprint(report.tokens());
   }
   const SummariseContext context{.sender = sender_, .names = names, .step = report.step()};
@@ -81,7 +82,10 @@ model::ShardReport RankStream::Summarised(const v1::Report& report, const Stream
     }
     if (summary.payload_case() == v1::Summary::PAYLOAD_NOT_SET) continue;  // ingest cleared it
     MutexLock lock(&snapshots_->mutex);
+    const size_t bytes_before = snapshots_->snapshots.bytes();
     const absl::Status status = Summarise(summary, context, &snapshots_->snapshots, shards);
+    // Wraps around where a snapshot went, as the sum does.
+    snapshots_->stats->snapshot_bytes += snapshots_->snapshots.bytes() - bytes_before;
     if (!status.ok()) rejections->push_back(Reject(report.seq(), i, status));
   }
   return out;

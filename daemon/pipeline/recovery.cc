@@ -1,7 +1,7 @@
 // Reading a run back from the store: RunState::Load and what it needs.
 
 #include <algorithm>
-#include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
@@ -9,6 +9,34 @@
 #include "daemon/store/step_reader.h"
 
 namespace foreshock {
+namespace {
+
+// Feeds what Finish would have fed, from the stored points of a step.
+void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
+  std::map<uint32_t, std::vector<double>> counts_by_layer;
+  // Counts from shares: E q_e = share, q_e N = count, N = k T. Only their proportions over steps
+  // matter, so an unknown token count is as good as a constant one.
+  const double even = std::max<double>(1, static_cast<double>(step.row.tokens)) *
+                      std::max<uint32_t>(1, model.top_k()) / std::max<uint32_t>(1, model.experts());
+  for (const Sample& sample : step.samples) {
+    const SeriesKey& series = sample.series;
+    if (series.unit == Unit::kNone && series.indicator == "train.loss") {
+      history->ObserveScalar("loss", step.row.step, sample.value);
+    } else if (series.unit == Unit::kNone && series.indicator == "train.grad_norm") {
+      history->ObserveScalar("grad_norm", step.row.step, sample.value);
+    } else if (series.indicator == "load.share" && series.layer >= 0 && series.unit_id >= 0 &&
+               series.unit_id < model.experts()) {
+      std::vector<double>& counts = counts_by_layer[static_cast<uint32_t>(series.layer)];
+      counts.resize(model.experts());
+      counts[static_cast<size_t>(series.unit_id)] = sample.value * even;
+    }
+  }
+  for (const auto& [layer, counts] : counts_by_layer) {
+    history->ObserveLoad(layer, step.row.step, counts);
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, absl::Time now) {
   FORESHOCK_ASSIGN_OR_RETURN(row_, store.Run(run_));
@@ -27,6 +55,7 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
     FORESHOCK_RETURN_IF_ERROR(
         Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
+    if (row.notified_firing()) told_firing_.insert(row.alert().id());
     unresolved.push_back(row);
   }
   return unresolved;
@@ -59,6 +88,11 @@ absl::Status RunState::LoadAttempt(const Store& store, model::AttemptRow row, ab
   for (const model::ShardReport& report : reports) {
     attempt.open_steps->RestoreReport(report, now);
   }
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::CoactivationRow> coactivation,
+                             store.Coactivation(run_, number));
+  for (model::CoactivationRow& layer : coactivation) {
+    attempt.coactivation[layer.layer()] = std::move(layer);
+  }
   return absl::OkStatus();
 }
 
@@ -83,7 +117,7 @@ absl::Status RunState::PrimeRules(const Store& store) {
     // the past of anything.
     if (step.row.attempt < begun) return true;
     if (step.row.attempt != begun) begin(step.row.attempt);
-    attempts_.at(step.row.attempt).history.Observe(step);
+    ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     evaluator_->Prime(step);
     return true;
   }));

@@ -57,12 +57,13 @@ absl::StatusOr<uint32_t> RunState::FindAttempt(const v1::Hello& hello) const {
 }
 
 RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now,
-                                          StoreBatch* batch) {
+                                          Changes* changes) {
+  StoreBatch* batch = &changes->batch;
   const uint32_t number = attempts_.empty() ? 1 : attempts_.rbegin()->first + 1;
   if (number > 1) {
     // Nothing closes an attempt that was killed but its successor.
     Attempt& previous = attempts_.rbegin()->second;
-    CloseSteps(&previous, previous.open_steps->Retire(), batch);
+    CloseSteps(&previous, previous.open_steps->Retire(), changes);
   }
   Attempt& attempt = attempts_[number];
   attempt.row.set_number(number);
@@ -97,9 +98,10 @@ RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now
 }
 
 absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
-                                                  absl::Time now, StoreBatch* batch) {
+                                                  absl::Time now, Changes* changes) {
+  StoreBatch* batch = &changes->batch;
   FORESHOCK_ASSIGN_OR_RETURN(const uint32_t number, FindAttempt(hello));
-  Attempt& attempt = number == 0 ? BeginAttempt(hello, now, batch) : attempts_.at(number);
+  Attempt& attempt = number == 0 ? BeginAttempt(hello, now, changes) : attempts_.at(number);
   const std::pair key(hello.rank(), hello.client_instance());
 
   Admitted admitted{.attempt = attempt.row.number()};
@@ -131,7 +133,8 @@ absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, Stream
   attempt.connected[hello.rank()] = {hello.client_instance(), stream};
 
   std::shared_ptr<SharedSnapshots>& snapshots = attempt.snapshots[key];
-  if (snapshots == nullptr) snapshots = std::make_shared<SharedSnapshots>(options_.snapshots);
+  if (snapshots == nullptr)
+    snapshots = std::make_shared<SharedSnapshots>(options_.snapshots, stats_);
   admitted.snapshots = snapshots;
   admitted.last_committed_seq = rank.committed_seq();
   return admitted;
@@ -219,27 +222,26 @@ void RunState::SetPinned(bool pinned, StoreBatch* batch) {
   batch->runs.push_back(row_);
 }
 
-void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, StoreBatch* batch) {
+void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, Changes* changes) {
   rules_ = std::move(rules);
   if (evaluator_ == nullptr) return;
-  for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
-    batch->alerts.push_back({run_, std::move(row)});
-  }
+  for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) AddAlert(std::move(row), changes);
 }
 
-void RunState::Settle(absl::Time now, StoreBatch* batch) {
+void RunState::Settle(absl::Time now, Changes* changes) {
   for (auto& [number, attempt] : attempts_) {
-    CloseSteps(&attempt, attempt.open_steps->TakeSettled(now), batch);
+    CloseSteps(&attempt, attempt.open_steps->TakeSettled(now), changes);
     const std::optional<int64_t> settled = attempt.open_steps->settled_through();
     if (settled.has_value() && settled != attempt.settled_written) {
-      batch->settled_steps.push_back({run_, number, *settled});
+      changes->batch.settled_steps.push_back({run_, number, *settled});
       attempt.settled_written = settled;
     }
   }
 }
 
 void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled,
-                          StoreBatch* batch) {
+                          Changes* changes) {
+  StoreBatch* batch = &changes->batch;
   for (const SettledStep& step : settled) {
     ClosedStep closed;
     closed.run = run_;
@@ -268,18 +270,56 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
       batch->attempts.push_back({run_, attempt->row});
       ++stats_->steps_closed;
       if (step.row.partial) ++stats_->steps_partial;
+      AddCoactivation(step.merged->train(), attempt, batch);
       // Only the newest attempt is judged: an older one that still speaks is a leftover.
-      if (IsNewest(*attempt)) JudgeStep(closed, batch);
+      if (IsNewest(*attempt)) JudgeStep(closed, changes);
     }
     stats_->points_written += closed.samples.size();
     batch->steps.push_back(std::move(closed));
   }
 }
 
-void RunState::JudgeStep(const ClosedStep& closed, StoreBatch* batch) {
-  for (model::AlertRow& row : evaluator_->Evaluate(closed)) {
-    batch->alerts.push_back({run_, std::move(row)});
+void RunState::AddCoactivation(const model::StepShards& merged, Attempt* attempt,
+                               StoreBatch* batch) {
+  for (const model::CoactivationShard& shard : merged.coactivation()) {
+    model::CoactivationRow& row = attempt->coactivation[shard.layer()];
+    if (row.pair_counts_size() != shard.pair_counts_size()) row.Clear();  // the first, or E changed
+    const bool first = row.tokens() == 0;
+    row.set_layer(shard.layer());
+    row.set_experts(shard.experts());
+    row.set_tokens(row.tokens() + shard.tokens());
+    row.mutable_pair_counts()->Resize(shard.pair_counts_size(), 0);
+    for (int i = 0; i < shard.pair_counts_size(); ++i) {
+      row.set_pair_counts(i, row.pair_counts(i) + shard.pair_counts(i));
+    }
+    // Gate mass is known of the sum only if every part of it was.
+    if (first) row.mutable_gate_mass()->Resize(shard.gate_mass_size(), 0);
+    if (row.gate_mass_size() != shard.gate_mass_size()) row.clear_gate_mass();
+    for (int e = 0; e < row.gate_mass_size(); ++e) {
+      row.set_gate_mass(e, row.gate_mass(e) + shard.gate_mass(e));
+    }
+    batch->coactivation.push_back({run_, attempt->row.number(), row});
   }
+}
+
+void RunState::JudgeStep(const ClosedStep& closed, Changes* changes) {
+  stats_->rules_evaluated += rules_->infos().size();
+  for (model::AlertRow& row : evaluator_->Evaluate(closed)) AddAlert(std::move(row), changes);
+}
+
+void RunState::AddAlert(model::AlertRow row, Changes* changes) {
+  const std::string& id = row.alert().id();
+  const bool told = told_firing_.contains(id);
+  row.set_notified_firing(told);
+  changes->alerts.push_back(row);
+  if (row.alert().state() == v1::ALERT_STATE_FIRING) {
+    told_firing_.insert(id);
+    row.set_notified_firing(true);
+  } else if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
+    row.set_notified_resolved(told);
+    told_firing_.erase(id);
+  }
+  changes->batch.alerts.push_back({run_, std::move(row)});
 }
 
 std::optional<absl::Time> RunState::next_deadline() const {
@@ -291,11 +331,16 @@ std::optional<absl::Time> RunState::next_deadline() const {
   return earliest;
 }
 
-std::vector<RunState::Connections> RunState::connections() const {
-  std::vector<Connections> result;
+std::vector<AttemptStatus> RunState::status() const {
+  std::vector<AttemptStatus> result;
   for (const auto& [number, attempt] : attempts_) {
-    result.push_back({number, static_cast<uint32_t>(attempt.connected.size()),
-                      attempt.open_steps->silent_ranks()});
+    AttemptStatus status{.attempt = number, .world_size = attempt.row.world_size()};
+    status.ranks_connected = static_cast<uint32_t>(attempt.connected.size());
+    status.silent_ranks = attempt.open_steps->silent_ranks();
+    status.state = Ended(attempt.row.state())   ? attempt.row.state()
+                   : status.ranks_connected > 0 ? v1::RUN_STATE_LIVE
+                                                : v1::RUN_STATE_SILENT;
+    result.push_back(std::move(status));
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "daemon/indicators/snapshots.h"
 #include "daemon/merge/open_steps.h"
 #include "daemon/model/rows.pb.h"
+#include "daemon/pipeline/listener.h"
 #include "daemon/pipeline/stats.h"
 #include "daemon/rules/evaluator.h"
 #include "daemon/store/store.h"
@@ -31,9 +33,13 @@ using StreamId = uint64_t;  // 0: none
 // The weight snapshots of one process, shared by its stream and the one that replaces it after a
 // reconnect. Used on the callers' threads.
 struct SharedSnapshots {
-  explicit SharedSnapshots(Snapshots::Options options) : snapshots(options) {}
+  SharedSnapshots(Snapshots::Options options, PipelineStats* stats)
+      : snapshots(options), stats(stats) {}
+  ~SharedSnapshots() { stats->snapshot_bytes -= snapshots.bytes(); }
+
   Mutex mutex;
   Snapshots snapshots ABSL_GUARDED_BY(mutex);
+  PipelineStats* const stats;
 };
 
 class RunState {
@@ -45,10 +51,17 @@ class RunState {
   struct Admitted {
     uint32_t attempt = 0;
     uint64_t last_committed_seq = 0;
-    std::shared_ptr<SharedSnapshots> snapshots;
+    std::shared_ptr<SharedSnapshots> snapshots{};
     StreamId replaced = 0;  // an older stream of the same process, to be ended
   };
   enum class Taken { kNew, kDuplicate, kTooLate };
+  // What one round of the writer changes. `alerts` are those of the batch as they were before
+  // anybody was told; the batch says that people were told. So a crash between the commit and the
+  // telling loses one message rather than sending it twice.
+  struct Changes {
+    StoreBatch batch;  // grows until it is committed
+    std::vector<model::AlertRow> alerts;
+  };
 
   RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
            PipelineStats* stats);
@@ -59,7 +72,7 @@ class RunState {
 
   // A rank says hello. Errors as ReportSink::Open. Changes go into `batch`.
   absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
-                                StoreBatch* batch);
+                                Changes* changes);
   Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now, StoreBatch* batch);
   void Goodbye(uint32_t attempt, uint32_t rank, const std::string& client_instance,
                v1::Outcome outcome, StoreBatch* batch);
@@ -68,18 +81,13 @@ class RunState {
   // Declared from outside the training process; applies from the next step that closes.
   uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
   void SetPinned(bool pinned, StoreBatch* batch);
-  void ReplaceRules(std::shared_ptr<const RuleSet> rules, StoreBatch* batch);
+  void ReplaceRules(std::shared_ptr<const RuleSet> rules, Changes* changes);
 
   // Closes what is due, computes and judges it.
-  void Settle(absl::Time now, StoreBatch* batch);
+  void Settle(absl::Time now, Changes* changes);
   std::optional<absl::Time> next_deadline() const;
 
-  struct Connections {
-    uint32_t attempt = 0;
-    uint32_t ranks_connected = 0;
-    std::vector<uint32_t> silent_ranks;
-  };
-  std::vector<Connections> connections() const;  // by attempt
+  std::vector<AttemptStatus> status() const;  // oldest attempt first
   const std::string& run() const { return run_; }
   bool connected() const;
   size_t open_steps() const;
@@ -95,15 +103,18 @@ class RunState {
     std::map<std::pair<uint32_t, std::string>, model::RankRow> ranks;  // (rank, client_instance)
     absl::flat_hash_map<uint32_t, std::pair<std::string, StreamId>> connected;  // by rank
     std::map<std::pair<uint32_t, std::string>, std::shared_ptr<SharedSnapshots>> snapshots;
-    std::optional<int64_t> settled_written;  // open statistics deleted up to here
+    std::map<uint32_t, model::CoactivationRow> coactivation;  // by layer, sum over closed steps
+    std::optional<int64_t> settled_written;                   // open statistics deleted up to here
   };
 
-  Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, StoreBatch* batch);
+  Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, Changes* changes);
   absl::StatusOr<uint32_t> FindAttempt(const v1::Hello& hello) const;
   absl::Status LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now);
   absl::Status PrimeRules(const Store& store);
-  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, StoreBatch* batch);
-  void JudgeStep(const ClosedStep& closed, StoreBatch* batch);
+  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, Changes* changes);
+  void JudgeStep(const ClosedStep& closed, Changes* changes);
+  void AddAlert(model::AlertRow row, Changes* changes);
+  void AddCoactivation(const model::StepShards& merged, Attempt* attempt, StoreBatch* batch);
   void UpdateOutcome(Attempt* attempt, StoreBatch* batch);
   bool IsNewest(const Attempt& attempt) const;
 
@@ -115,7 +126,8 @@ class RunState {
   bool known_ = false;  // the run has a row in the store
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
-  std::vector<v1::Event> declared_;  // from outside, for the next step that closes
+  std::set<std::string> told_firing_;  // ids of alerts that people were told of and that go on
+  std::vector<v1::Event> declared_;    // from outside, for the next step that closes
 };
 
 }  // namespace foreshock

@@ -21,28 +21,30 @@
 
 namespace foreshock {
 
+// Applied in the order of its fields. A run that is named here and was never put comes into being
+// with its name alone.
 struct StoreBatch {
   template <typename Row>
   struct OfRun {
-    std::string run;
-    Row row;
+    std::string run{};
+    Row row{};
   };
   template <typename Row>
   struct OfAttempt {
-    std::string run;
+    std::string run{};
     uint32_t attempt = 0;
-    Row row;
+    Row row{};
   };
 
-  std::vector<model::RunRow> runs;                        // put
-  std::vector<OfRun<model::AttemptRow>> attempts;         // put
-  std::vector<OfAttempt<model::RankRow>> ranks;           // put
-  std::vector<OfAttempt<model::ShardReport>> reports;     // put: open statistics
+  std::vector<model::RunRow> runs;                     // put
+  std::vector<OfRun<model::AttemptRow>> attempts;      // put
+  std::vector<OfAttempt<model::RankRow>> ranks;        // put
+  std::vector<OfAttempt<model::ShardReport>> reports;  // put: open statistics
   // Deletes the open statistics of every step <= row of the attempt.
   std::vector<OfAttempt<int64_t>> settled_steps;
-  std::vector<ClosedStep> steps;                          // put: step row and points
-  std::vector<OfRun<model::AlertRow>> alerts;             // put
-  std::vector<OfRun<model::EventRow>> events;             // put
+  std::vector<ClosedStep> steps;                                // put: step row and points
+  std::vector<OfRun<model::AlertRow>> alerts;                   // put
+  std::vector<OfRun<model::EventRow>> events;                   // put
   std::vector<OfAttempt<model::CoactivationRow>> coactivation;  // put
 
   bool empty() const;
@@ -50,41 +52,47 @@ struct StoreBatch {
 
 // Which steps, and whose values where attempts overlap.
 struct StepRange {
-  int64_t first = 0;                 // inclusive
-  int64_t last = INT64_MAX;          // inclusive
+  int64_t first = 0;         // inclusive
+  int64_t last = INT64_MAX;  // inclusive
   // Unset: the live lineage. A step belongs to the newest attempt whose closed steps
   // [first_step, last_step] include it.
-  std::optional<uint32_t> attempt;
+  std::optional<uint32_t> attempt{};
 };
 
 struct SeriesFilter {
-  std::string indicator;             // exact, or a prefix ending in '*'; empty: all
-  std::vector<int32_t> layers;       // empty: all
-  std::optional<Unit> unit;
-  std::vector<int64_t> unit_ids;     // empty: all
-  std::string unit_name;             // empty: all
+  std::string indicator{};        // exact, or a prefix ending in '*'; empty: all
+  std::vector<int32_t> layers{};  // empty: all
+  std::optional<Unit> unit{};
+  std::vector<int64_t> unit_ids{};  // empty: all
+  std::string unit_name{};          // empty: all
 
   bool Matches(const SeriesKey& key) const;
 };
 
 struct StoreStats {
-  uint64_t bytes = 0;                // on disk
+  uint64_t bytes = 0;  // on disk
   uint64_t series = 0;
-  uint64_t points_written = 0;       // since it was opened
+  uint64_t points_written = 0;  // since it was opened
   uint64_t batches_written = 0;
   bool writable = true;
 };
 
-// Thread-safe for reads beside one writer. Callbacks return false to stop; they are called without
-// a lock held. Reads see whole batches only.
+// Thread-safe; writers take turns, reads never wait for them (but may wait up to 15 s while the
+// database is reopened after a failed write, then Unavailable). Callbacks return false to stop;
+// they are called without a lock held and may use the store. A read sees whole batches, all of one
+// moment. Reads of a run that does not exist are NotFound; DataLoss names the key of a corrupt row.
 class Store {
  public:
   virtual ~Store() = default;
 
   // Atomic. OK means: in the write-ahead log, survives the death of the process. Points are put
-  // under (series, attempt, step): writing one again replaces it.
+  // under (series, attempt, step): writing one again replaces it. Values come back as the catalogue
+  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64.
   // Errors: ResourceExhausted on a full disk (nothing of the batch is stored; writing may be tried
-  // again), Unavailable when the medium is read-only or failing, Internal otherwise.
+  // again), Unavailable when the medium is read-only or failing, DataLoss when rows it must read
+  // are corrupt, FailedPrecondition on a store opened read_only, Internal otherwise (a non-finite
+  // point is a caller's bug, for example). After a failed write the next one reopens the database
+  // first.
   virtual absl::Status Write(const StoreBatch& batch) = 0;
   // Forces the log to the medium.
   virtual absl::Status Sync() = 0;
@@ -115,24 +123,27 @@ class Store {
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
                              const std::function<bool(const StepRow&)>& visit) const = 0;
 
-  // Removes everything of a run; returns the number of its series.
+  // Removes everything of a run, for good when it returns; the number of its series. Gives its
+  // space back to the file system before it returns, beside other reads and writes.
   virtual absl::StatusOr<uint64_t> DeleteRun(const std::string& run) = 0;
 
   virtual StoreStats Stats() const = 0;
 };
 
 struct StoreOptions {
-  std::string directory;                  // created if its parent exists
+  std::string directory{};  // created if its parent exists
   uint64_t block_cache_bytes = 16u << 20;
-  uint64_t write_buffer_bytes = 16u << 20;   // all column families together
-  uint64_t log_bytes_max = 128u << 20;       // caps replay time after a crash
+  uint64_t write_buffer_bytes = 16u << 20;  // all column families together
+  uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
   bool read_only = false;
 };
 
-// Opens or creates. Errors: FailedPrecondition when another process has it open, when the directory
-// is not empty and no Foreshock store, or when its format is newer; PermissionDenied when it cannot
-// be written; NotFound when the parent does not exist.
+// Opens or creates. Errors: FailedPrecondition when another process has it open (named where
+// known), when the directory is not empty and no Foreshock store, or when its format is newer;
+// PermissionDenied when it cannot be written; NotFound when the parent does not exist;
+// ResourceExhausted when the disk is full; DataLoss when it is corrupt. With read_only nothing is
+// created or changed, and a store that a daemon has open can be read as it is at this moment.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
 // For tests: the same behaviour in memory.

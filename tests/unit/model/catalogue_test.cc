@@ -27,6 +27,9 @@ TEST(CatalogueTest, MetricNamesAreUniqueAndCarryTheUnit) {
   EXPECT_EQ(MetricName("attn.delta2.effective_rank"), "foreshock_attn_delta2_effective_rank");
   EXPECT_EQ(MetricName("attn.delta2.entropy"), "foreshock_attn_delta2_entropy_nats");
   EXPECT_EQ(MetricName("attn.delta2.entropy_ratio"), "foreshock_attn_delta2_entropy_ratio");
+  EXPECT_EQ(MetricName("attn.delta2.entropy_ratio_l1"), "foreshock_attn_delta2_entropy_ratio_l1");
+  EXPECT_EQ(MetricName("load.max_violation"), "foreshock_load_max_violation");
+  EXPECT_EQ(MetricName("load.max_violation_ratio"), "foreshock_load_max_violation_ratio");
   EXPECT_EQ(MetricName("train.loss"), "foreshock_train_loss");
   EXPECT_EQ(MetricName("tensor.nonfinite"), "foreshock_tensor_nonfinite");
   EXPECT_EQ(MetricName("train.tokens_total"), "foreshock_train_tokens_total_per_step");

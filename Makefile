@@ -1,0 +1,62 @@
+# The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
+.DEFAULT_GOAL := help
+.PHONY: help run test build bench soak fuzz sanitize lint format clean
+
+JOBS ?= $(shell nproc)
+KILLS ?= 1000
+FUZZ_SECONDS ?= 60
+FILTER ?= .
+
+help: ## show this
+	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000;'
+	@echo 'fuzz: FUZZ_SECONDS=60 for each target'
+
+run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
+	@deploy/install-deps.sh build run
+	@deploy/build.sh release-programs foreshockd foreshock
+	@ONCE='$(ONCE)' CAPTURE='$(CAPTURE)' SPEED='$(SPEED)' deploy/demo.sh
+
+test: ## install what is missing, build everything, run all tests
+	@deploy/install-deps.sh build run test
+	@deploy/build.sh release
+	@ctest --test-dir build/release --output-on-failure -j $(JOBS) -R '$(FILTER)'
+
+build: ## build everything without running it
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release
+
+bench: ## run the benchmarks and print target against reached
+	@deploy/install-deps.sh build test bench
+	@deploy/build.sh bench
+	@tests/bench/run.sh build/bench
+
+soak: ## the crash test with KILLS random kill -9 points
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release foreshockd
+	@/usr/bin/python3 tests/fault/daemon_crash_test.py --foreshockd build/release/bin/foreshockd --kills $(KILLS)
+
+fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
+	@deploy/install-deps.sh build test dev
+	@deploy/build.sh fuzz
+	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+sanitize: ## all tests under AddressSanitizer with UBSan, then under ThreadSanitizer
+	@deploy/install-deps.sh build run test
+	@deploy/build.sh asan
+	@ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+	@deploy/build.sh tsan
+	@ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
+
+lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety analysis
+	@deploy/install-deps.sh build test dev
+	@/usr/bin/python3 tests/lint/lint.py --format
+	@deploy/build.sh tidy
+
+format: ## format all C++ files in place
+	@deploy/install-deps.sh dev
+	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+clean: ## remove everything that was built
+	@rm -rf build

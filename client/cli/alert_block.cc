@@ -1,0 +1,128 @@
+#include "client/cli/alert_block.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/format.h"
+
+namespace foreshock::cli {
+namespace {
+
+constexpr size_t kLabelWidth = 11;
+
+Style StyleOf(const v1::Alert& alert) {
+  if (alert.state() == v1::ALERT_STATE_RESOLVED) return Style::kGreen;
+  if (alert.severity() == "critical") return Style::kRedBold;
+  return alert.severity() == "warning" ? Style::kYellowBold : Style::kCyan;
+}
+
+// Words of `text` in lines of at most `columns`.
+std::vector<std::string> Wrap(const std::string& text, size_t columns) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const absl::string_view word :
+       absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty())) {
+    if (!line.empty() && DisplayWidth(line) + 1 + DisplayWidth(word) > columns) {
+      lines.push_back(line);
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
+std::string Since(const v1::Alert& alert) {
+  std::string text = absl::StrCat("began at step ", alert.pending_step());
+  if (alert.has_firing_step()) absl::StrAppend(&text, ", fired at step ", alert.firing_step());
+  if (alert.has_resolved_step()) {
+    absl::StrAppend(&text, ", resolved at step ", alert.resolved_step());
+  }
+  return text;
+}
+
+std::string ValueAgainstBaseline(const v1::Alert& alert) {
+  std::string text = absl::StrCat(alert.indicator(), " = ", FormatValue(alert.value()));
+  if (!alert.has_baseline()) return text;
+  absl::StrAppend(&text, ", baseline ", FormatValue(alert.baseline()));
+  if (alert.baseline() != 0) {
+    absl::StrAppend(&text,
+                    absl::StrFormat(" (%+.0f %%)", (alert.value() / alert.baseline() - 1) * 100));
+  }
+  return text;
+}
+
+std::string LastHealthy(const v1::Alert& alert) {
+  std::string text = absl::StrCat("step ", alert.last_healthy_step());
+  if (alert.checkpoint().empty()) {
+    return absl::StrCat(text, "; roll back to a checkpoint at or before it");
+  }
+  return absl::StrCat(text, "; roll back to checkpoint ", alert.checkpoint());
+}
+
+std::string EvidenceText(const v1::Evidence& evidence) {
+  std::string text = evidence.has_step() ? absl::StrCat("step ", evidence.step(), ": ") : "";
+  absl::StrAppend(&text, evidence.text().empty() ? evidence.rule() : evidence.text());
+  if (!evidence.has_step() && evidence.text().empty()) absl::StrAppend(&text, " did not move");
+  if (evidence.layers_size() > 0 && evidence.text().find("layer") == std::string::npos) {
+    absl::StrAppend(&text, " (layer ", absl::StrJoin(evidence.layers(), ", "), ")");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string AlertLine(const v1::Alert& alert, const Terminal& terminal) {
+  const int64_t step = alert.has_firing_step() ? alert.firing_step() : alert.pending_step();
+  return absl::StrCat(
+      terminal.Paint(StyleOf(alert), absl::StrCat(alert.severity(), " ", StateName(alert.state()))),
+      "  step ", step, "  ", alert.rule(), ", ", FormatWhere(alert),
+      alert.fault().empty() ? "" : absl::StrCat("  (", alert.fault(), ")"));
+}
+
+std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
+  const std::string bar = terminal.Paint(StyleOf(alert), "┃");
+  const size_t columns = std::max(40, std::min(terminal.columns(), 100) - 2);
+  std::string block;
+  const auto row = [&](absl::string_view label, const std::string& text) {
+    if (text.empty()) return;
+    bool first = true;
+    for (const std::string& line : Wrap(text, columns - kLabelWidth - 1)) {
+      const absl::string_view shown = first ? label : "";
+      absl::StrAppend(&block, bar, " ",
+                      terminal.Paint(Style::kDim, absl::StrFormat("%-*s", kLabelWidth, shown)),
+                      line, "\n");
+      first = false;
+    }
+  };
+  absl::StrAppend(
+      &block, bar, " ",
+      terminal.Paint(StyleOf(alert),
+                     absl::StrCat(absl::AsciiStrToUpper(alert.severity()), "  ",
+                                  alert.fault().empty() ? alert.rule() : alert.fault())),
+      "  ", StateName(alert.state()), "\n");
+  row("says", alert.summary());
+  row("rule", alert.rule());
+  row("run", absl::StrCat(alert.run(), ", attempt ", alert.attempt()));
+  row("where", FormatWhere(alert));
+  row("since", Since(alert));
+  if (!alert.indicator().empty()) row("value", ValueAgainstBaseline(alert));
+  if (alert.has_last_healthy_step()) row("healthy", LastHealthy(alert));
+  for (int i = 0; i < alert.evidence_size(); ++i) {
+    const v1::Evidence& evidence = alert.evidence(i);
+    row(i == 0 ? "evidence" : "",
+        absl::StrCat(i + 1, ". ", evidence.supports() ? "for " : "against ",
+                     EvidenceText(evidence)));
+  }
+  row("advice", alert.description());
+  row("runbook", alert.runbook());
+  return block;
+}
+
+}  // namespace foreshock::cli

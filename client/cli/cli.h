@@ -1,0 +1,58 @@
+// What the verbs of the program `foreshock` share. A verb is one file, verb_<name>.cc, with one
+// function that adds it to the parser; its callback leaves the exit code in Program.
+//
+//   Program program;
+//   AddRuns(app, program);
+//   app.parse(argc, argv);
+//   return program.exit_code;
+#pragma once
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/cli/defaults.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace foreshock::cli {
+
+enum ExitCode : int {
+  kOk = 0,
+  kFinding = 1,      // the answer is bad news: errors in a rule file, an unknown run, a sick daemon
+  kUsage = 2,        // the command line is wrong
+  kUnreachable = 3,  // no daemon answers at the address
+};
+
+enum class Output { kTable, kJson };
+
+// Set by the options that every verb has; main() takes the server from FORESHOCK_SERVER first.
+struct Settings {
+  std::string server = kDefaultServer;  // host:port of gRPC
+  Output output = Output::kTable;
+  absl::Duration timeout = absl::Seconds(10);  // of one call
+};
+
+struct Program {
+  Settings settings;
+  int exit_code = kOk;
+};
+
+// --server, --timeout, --output.
+void AddConnectionOptions(CLI::App& verb, Program& program);
+// --output alone, for verbs that need no daemon.
+void AddOutputOption(CLI::App& verb, Program& program);
+
+void AddReplay(CLI::App& app, Program& program);
+void AddRuns(CLI::App& app, Program& program);
+void AddQuery(CLI::App& app, Program& program);
+void AddAlerts(CLI::App& app, Program& program);
+void AddEvents(CLI::App& app, Program& program);
+void AddSummary(CLI::App& app, Program& program);
+void AddStatus(CLI::App& app, Program& program);
+void AddDoctor(CLI::App& app, Program& program);
+void AddRules(CLI::App& app, Program& program);
+void AddCompletion(CLI::App& app, Program& program);
+
+}  // namespace foreshock::cli

@@ -1,0 +1,64 @@
+#include "client/cli/connection.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace foreshock::cli {
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+int ExitCodeFor(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kOk;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kUnreachable;
+    case absl::StatusCode::kInvalidArgument:
+      return kUsage;
+    default:
+      return kFinding;
+  }
+}
+
+Connection::Connection(const Settings& settings) : settings_(settings) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // A daemon is reached directly; a web proxy named in the environment would only be in the way.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Several connections in one process must not share counters of back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  channel_ =
+      grpc::CreateCustomChannel(settings_.server, grpc::InsecureChannelCredentials(), arguments);
+  query_ = v1::QueryService::NewStub(channel_);
+  ingest_ = v1::IngestService::NewStub(channel_);
+}
+
+std::unique_ptr<grpc::ClientContext> Connection::Context() const {
+  auto context = std::make_unique<grpc::ClientContext>();
+  context->set_deadline(std::chrono::system_clock::now() +
+                        absl::ToChronoNanoseconds(settings_.timeout));
+  return context;
+}
+
+int Connection::Report(const absl::Status& status) const {
+  const int code = ExitCodeFor(status);
+  if (code == kUnreachable) {
+    std::fprintf(
+        stderr,
+        "foreshock: no answer from foreshockd at %s (%s)\n"
+        "  Is it running there? Start it with `foreshockd --data-dir DIR`, or name another\n"
+        "  address with --server HOST:PORT or FORESHOCK_SERVER. `foreshock doctor` says more.\n",
+        settings_.server.c_str(), std::string(status.message()).c_str());
+  } else {
+    std::fprintf(stderr, "foreshock: %s\n", std::string(status.message()).c_str());
+  }
+  return code;
+}
+
+}  // namespace foreshock::cli

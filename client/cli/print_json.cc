@@ -1,0 +1,26 @@
+#include "client/cli/print_json.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <cstdio>
+
+namespace foreshock::cli {
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  // Fails only for Any and Struct fields, which the contract does not have.
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  return status.ok() ? json : std::string();
+}
+
+void PrintJson(const google::protobuf::Message& message) {
+  const std::string json = ToJson(message);
+  std::fwrite(json.data(), 1, json.size(), stdout);
+  if (json.empty() || json.back() != '\n') std::fputc('\n', stdout);
+}
+
+}  // namespace foreshock::cli

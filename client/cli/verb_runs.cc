@@ -1,0 +1,139 @@
+// foreshock runs [RUN]: the runs the daemon knows, or one of them with its attempts.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/cli.h"
+#include "client/cli/connection.h"
+#include "client/cli/format.h"
+#include "client/cli/print_json.h"
+#include "client/cli/table.h"
+
+namespace foreshock::cli {
+namespace {
+
+std::string StepOrDash(bool has, int64_t step) { return has ? absl::StrCat(step) : "-"; }
+
+std::string PaintedState(v1::RunState state, const Terminal& out) {
+  const Style style = state == v1::RUN_STATE_LIVE     ? Style::kGreen
+                      : state == v1::RUN_STATE_FAILED ? Style::kRed
+                                                      : Style::kPlain;
+  return out.Paint(style, StateName(state));
+}
+
+void PrintRuns(const v1::ListRunsResponse& response) {
+  const Terminal out(stdout);
+  if (response.runs().empty()) {
+    std::puts("No runs yet. Push one: foreshock replay FILE.fscap");
+    return;
+  }
+  Table table({{"run"},
+               {"state"},
+               {"attempts", Align::kRight},
+               {"last step", Align::kRight},
+               {"series", Align::kRight},
+               {"firing", Align::kRight}});
+  for (const v1::Run& run : response.runs()) {
+    table.AddRow({out.Paint(Style::kBold, run.name()), PaintedState(run.state(), out),
+                  absl::StrCat(run.attempts_size()),
+                  StepOrDash(run.has_last_step(), run.last_step()), FormatCount(run.series()),
+                  out.Paint(run.alerts_firing() > 0 ? Style::kYellowBold : Style::kPlain,
+                            absl::StrCat(run.alerts_firing()))});
+  }
+  std::fputs(table.Render(out).c_str(), stdout);
+}
+
+void PrintRun(const v1::Run& run) {
+  const Terminal out(stdout);
+  const v1::ModelShape& model = run.model();
+  std::printf("%s  %s, %s series, %s firing\n", out.Paint(Style::kBold, run.name()).c_str(),
+              PaintedState(run.state(), out).c_str(), FormatCount(run.series()).c_str(),
+              Plural(run.alerts_firing(), "alert").c_str());
+  std::printf("model: %u layers, %u heads x %u, hidden %u, %u experts, top %u\n", model.layers(),
+              model.heads(), model.head_dim(), model.hidden_size(), model.experts(), model.top_k());
+  for (const auto& [key, value] : run.labels()) {
+    std::printf("label: %s = %s\n", key.c_str(), value.c_str());
+  }
+  std::puts("");
+  Table table({{"attempt", Align::kRight},
+               {"state"},
+               {"parent", Align::kRight},
+               {"first step", Align::kRight},
+               {"last step", Align::kRight},
+               {"ranks", Align::kRight},
+               {"world", Align::kRight},
+               {"started"},
+               {"launch"}});
+  for (const v1::Attempt& attempt : run.attempts()) {
+    table.AddRow({absl::StrCat(attempt.number()), PaintedState(attempt.state(), out),
+                  attempt.has_parent() ? absl::StrCat(attempt.parent()) : "-",
+                  StepOrDash(attempt.has_first_step(), attempt.first_step()),
+                  StepOrDash(attempt.has_last_step(), attempt.last_step()),
+                  absl::StrCat(attempt.ranks_connected()), absl::StrCat(attempt.world_size()),
+                  LocalTime(attempt.started_unix_ns()), attempt.launch_id()});
+  }
+  std::fputs(table.Render(out).c_str(), stdout);
+}
+
+int List(const Settings& settings, const std::string& prefix) {
+  Connection daemon(settings);
+  v1::ListRunsRequest request;
+  request.set_name_prefix(prefix);
+  v1::ListRunsResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.query().ListRuns(context.get(), request, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    PrintRuns(response);
+  }
+  return kOk;
+}
+
+int Show(const Settings& settings, const std::string& name) {
+  Connection daemon(settings);
+  v1::GetRunRequest request;
+  request.set_run(name);
+  v1::GetRunResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.query().GetRun(context.get(), request, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    PrintRun(response.run());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddRuns(CLI::App& app, Program& program) {
+  CLI::App* runs = app.add_subcommand("runs", "The runs the daemon knows, newest first");
+  runs->require_subcommand(0, 1);
+  AddConnectionOptions(*runs, program);
+  runs->footer(
+      "Examples:\n"
+      "  foreshock runs                      all runs\n"
+      "  foreshock runs list --prefix exp-   those whose name begins so\n"
+      "  foreshock runs show exp-42          one run, its model and its attempts");
+
+  auto prefix = std::make_shared<std::string>();
+  CLI::App* list = runs->add_subcommand("list", "All runs (what `foreshock runs` does too)");
+  list->add_option("--prefix", *prefix, "only runs whose name begins so");
+  AddConnectionOptions(*list, program);
+
+  auto name = std::make_shared<std::string>();
+  CLI::App* show = runs->add_subcommand("show", "One run with its attempts");
+  show->add_option("RUN", *name, "the run's name")->required();
+  AddConnectionOptions(*show, program);
+
+  runs->callback([&program, prefix, name, show] {
+    program.exit_code =
+        show->parsed() ? Show(program.settings, *name) : List(program.settings, *prefix);
+  });
+}
+
+}  // namespace foreshock::cli

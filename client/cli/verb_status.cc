@@ -1,0 +1,71 @@
+// foreshock status: how the daemon is.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cli/cli.h"
+#include "client/cli/connection.h"
+#include "client/cli/format.h"
+#include "client/cli/print_json.h"
+#include "client/cli/terminal.h"
+
+namespace foreshock::cli {
+namespace {
+
+void Print(const v1::GetStatusResponse& status, const std::string& server) {
+  const Terminal out(stdout);
+  const auto row = [&](const char* label, const std::string& text) {
+    std::printf("%s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-11s", label)).c_str(),
+                text.c_str());
+  };
+  const std::string state = status.draining() ? out.Paint(Style::kYellow, "draining")
+                            : status.ready()  ? out.Paint(Style::kGreen, "ready")
+                                              : out.Paint(Style::kRed, "not ready");
+  row("daemon", absl::StrCat("foreshockd ", status.version(), " at ", server, ", ", state));
+  row("up", absl::StrCat(ShortDuration(absl::Now() - absl::FromUnixNanos(status.started_unix_ns())),
+                         ", since ", LocalTime(status.started_unix_ns())));
+  row("runs", absl::StrCat(FormatCount(status.runs()), ", ", FormatCount(status.series()),
+                           " series, ", Plural(status.streams(), "stream"), " open, ",
+                           Plural(status.open_steps(), "step"), " open"));
+  row("ingested", absl::StrCat(Plural(status.reports_committed(), "report"), ", ",
+                               Plural(status.reports_duplicate(), "duplicate"), ", ",
+                               FormatCount(status.summaries_rejected()), " summaries rejected, ",
+                               Plural(status.points_written(), "point"), " written"));
+  row("rules", absl::StrCat(FormatCount(status.rules_loaded()), " loaded, last reload ",
+                            status.config_last_reload_successful()
+                                ? "succeeded"
+                                : out.Paint(Style::kRed, "FAILED, the old ones are in force")));
+  row("alerts", absl::StrCat(FormatCount(status.alerts_firing()), " firing"));
+  row("store",
+      absl::StrCat(status.data_directory(), ", ", FormatBytes(status.store_bytes()), ", ",
+                   status.store_writable() ? "writable" : out.Paint(Style::kRed, "NOT WRITABLE")));
+  row("memory", absl::StrCat(FormatBytes(status.resident_bytes()), " resident"));
+}
+
+int Status(const Settings& settings) {
+  Connection daemon(settings);
+  v1::GetStatusResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.query().GetStatus(context.get(), {}, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    Print(response, settings.server);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& app, Program& program) {
+  CLI::App* verb = app.add_subcommand("status", "How the daemon is, in numbers");
+  AddConnectionOptions(*verb, program);
+  verb->footer("Example:\n  foreshock status --server 10.0.0.7:7317 -o json");
+  verb->callback([&program] { program.exit_code = Status(program.settings); });
+}
+
+}  // namespace foreshock::cli

@@ -1,0 +1,111 @@
+// foreshock summary RUN: first warning, loss break, and the lead between them.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/cli.h"
+#include "client/cli/connection.h"
+#include "client/cli/format.h"
+#include "client/cli/run_summary.h"
+#include "client/cli/terminal.h"
+#include "nlohmann/json.hpp"
+
+namespace foreshock::cli {
+namespace {
+
+std::string Verdict(const RunSummary& summary, const Terminal& out) {
+  const auto lead = summary.lead_steps();
+  if (lead && *lead > 0) {
+    return out.Paint(Style::kGreen,
+                     absl::StrCat("warned ", Plural(*lead, "step"), " before the loss broke"));
+  }
+  if (lead) {
+    return out.Paint(Style::kRed,
+                     absl::StrCat("warned ", Plural(-*lead, "step"), " after the loss broke"));
+  }
+  if (summary.first_warning) return "warned; the loss has not broken";
+  if (summary.loss_break_step) return out.Paint(Style::kRed, "the loss broke without a warning");
+  return out.Paint(Style::kGreen, "quiet: no warning, and the loss has not broken");
+}
+
+void Print(const RunSummary& summary) {
+  const Terminal out(stdout);
+  std::printf("%s: %s\n", out.Paint(Style::kBold, summary.run).c_str(),
+              Verdict(summary, out).c_str());
+  const auto row = [&](const char* label, const std::string& text) {
+    std::printf("  %s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-15s", label)).c_str(),
+                text.c_str());
+  };
+  if (summary.first_warning) {
+    const v1::Alert& alert = *summary.first_warning;
+    row("first warning",
+        absl::StrCat("step ", alert.firing_step(), ": ",
+                     alert.fault().empty() ? alert.rule() : alert.fault(), ", ", FormatWhere(alert),
+                     " (", alert.severity(), ", rule ", alert.rule(), ")"));
+  } else {
+    row("first warning", "none");
+  }
+  row("loss break", summary.loss_break_step
+                        ? absl::StrCat("step ", *summary.loss_break_step,
+                                       ": its average left the best by a fifth, for good")
+                        : "none");
+  if (summary.lead_steps())
+    row("lead", Plural(std::max<int64_t>(0, *summary.lead_steps()), "step"));
+  if (summary.last_step) row("last step", absl::StrCat(*summary.last_step));
+}
+
+void PrintAsJson(const RunSummary& summary) {
+  nlohmann::json answer = {{"run", summary.run},
+                           {"first_warning", nullptr},
+                           {"loss_break_step", nullptr},
+                           {"lead_steps", nullptr},
+                           {"last_step", nullptr}};
+  if (summary.first_warning) {
+    const v1::Alert& alert = *summary.first_warning;
+    answer["first_warning"] = {
+        {"id", alert.id()},       {"step", alert.firing_step()},  {"rule", alert.rule()},
+        {"fault", alert.fault()}, {"severity", alert.severity()}, {"where", FormatWhere(alert)}};
+  }
+  if (summary.loss_break_step) answer["loss_break_step"] = *summary.loss_break_step;
+  if (summary.lead_steps()) answer["lead_steps"] = *summary.lead_steps();
+  if (summary.last_step) answer["last_step"] = *summary.last_step;
+  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+int Summary(const Settings& settings, const std::string& run, bool require_lead) {
+  Connection daemon(settings);
+  const absl::StatusOr<RunSummary> summary = Summarise(daemon, run);
+  if (!summary.ok()) return daemon.Report(summary.status());
+  if (settings.output == Output::kJson) {
+    PrintAsJson(*summary);
+  } else {
+    Print(*summary);
+  }
+  return require_lead && summary->lead_steps().value_or(0) <= 0 ? kFinding : kOk;
+}
+
+}  // namespace
+
+void AddSummary(CLI::App& app, Program& program) {
+  auto run = std::make_shared<std::string>();
+  auto require_lead = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("summary", "First warning, loss break and the lead in steps");
+  verb->add_option("RUN", *run, "the run's name")->required();
+  verb->add_flag("--require-lead", *require_lead,
+                 "exit 1 unless a warning came before the loss broke");
+  AddConnectionOptions(*verb, program);
+  verb->footer(
+      "The loss breaks at the first step at which its exponential average (0.96) exceeds 1.2 "
+      "times\n"
+      "the best slower average (0.98) so far and never falls back below 1.1 times the best, or at\n"
+      "the first non-finite loss when most of what follows is non-finite.\n"
+      "Example:\n  foreshock summary exp-42 -o json");
+  verb->callback([&program, run, require_lead] {
+    program.exit_code = Summary(program.settings, *run, *require_lead);
+  });
+}
+
+}  // namespace foreshock::cli

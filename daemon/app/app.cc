@@ -1,0 +1,270 @@
+#include "daemon/app/app.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/app/listener.h"
+#include "daemon/app/live_state.h"
+#include "daemon/app/version.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/exporter/exporter.h"
+#include "daemon/http/management.h"
+#include "daemon/ingest/service.h"
+#include "daemon/notify/log_notifier.h"
+#include "daemon/query/answers.h"
+#include "daemon/query/json_api.h"
+#include "daemon/query/service.h"
+#include "daemon/rpc/admin_service.h"
+#include "daemon/rpc/server.h"
+#include "foreshock/v1/query.grpc.pb.h"
+
+namespace foreshock {
+
+// The parts in the order in which they are made. Stopping goes backwards by name (StopParts);
+// destruction goes backwards by itself.
+class App::Parts {
+ public:
+  Parts(Config config, LoadFn load) : config_(std::move(config)), load_(std::move(load)) {}
+
+  absl::Status Start();
+  absl::Status Reload();
+  absl::Status Stop();
+
+  std::string grpc_address;
+  std::string http_address;
+
+ private:
+  absl::Status StartCore();
+  absl::Status StartHttp();
+  absl::Status StartGrpc();
+  void KeepWithoutRestart(const Config& fresh) const;
+
+  Config config_;
+  const LoadFn load_;
+  const SystemClock clock_;
+  AppState state_;
+  Mutex reload_mutex_;  // one reload at a time
+
+  std::unique_ptr<Store> store_;
+  LogNotifier log_notifier_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<SnapshotBuilder> snapshots_;
+  std::unique_ptr<AppListener> listener_;
+  std::unique_ptr<Pipeline> pipeline_;
+  IngestStats ingest_stats_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<AppLiveState> live_;
+  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<Exporter> exporter_;
+  std::unique_ptr<IngestService> ingest_;
+  std::unique_ptr<QueryService> query_;
+  std::unique_ptr<AdminService> admin_;
+  std::unique_ptr<GrpcServer> grpc_;
+  bool stopped_ = false;
+};
+
+absl::Status App::Parts::Start() {
+  FORESHOCK_RETURN_IF_ERROR(SetLogLevel(config_.log_level));
+  FORESHOCK_RETURN_IF_ERROR(StartCore());
+  FORESHOCK_RETURN_IF_ERROR(StartHttp());
+  FORESHOCK_RETURN_IF_ERROR(StartGrpc());
+  state_.ready = true;
+  LogInfo("app", "ready",
+          {{"version", kVersion},
+           {"grpc", grpc_address},
+           {"http", http_address},
+           {"data", config_.store.directory},
+           {"rules", absl::StrCat(state_.rules()->infos().size())}});
+  return absl::OkStatus();
+}
+
+absl::Status App::Parts::StartCore() {
+  FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(config_.rules));
+  if (rules->infos().empty()) LogWarning("app", "no rules: nothing will ever warn (--rules FILE)");
+  state_.SetRules(rules);
+  state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
+  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenStore(config_.store));
+
+  dispatcher_ = std::make_unique<Dispatcher>(std::vector<NotifierRoute>{{&log_notifier_}});
+  snapshots_ = std::make_unique<SnapshotBuilder>(config_.snapshot, &clock_);
+  listener_ = std::make_unique<AppListener>(snapshots_.get(), dispatcher_.get(), &clock_);
+  Pipeline::Options options = config_.pipeline;
+  options.limits = ToProto(config_.ingest.limits);
+  options.version = kVersion;
+  pipeline_ = std::make_unique<Pipeline>(options, Pipeline::Deps{.store = store_.get(),
+                                                                 .clock = &clock_,
+                                                                 .rules = std::move(rules),
+                                                                 .listener = listener_.get()});
+  return pipeline_->Start();
+}
+
+absl::Status App::Parts::StartHttp() {
+  http_ = std::make_unique<HttpServer>(config_.http);
+  live_ = std::make_unique<AppLiveState>(
+      AppLiveState::Deps{.state = &state_,
+                         .pipeline = pipeline_.get(),
+                         .store = store_.get(),
+                         .ingest = &ingest_stats_,
+                         .http = http_.get(),
+                         .snapshot = [this] { return snapshots_->Latest(); },
+                         .notifications = [this] { return listener_->notifications(); },
+                         .data_directory = config_.store.directory,
+                         .started_unix_ns = absl::ToUnixNanos(clock_.Now())});
+  answers_ = std::make_unique<Answers>(store_.get(), live_.get());
+  FORESHOCK_ASSIGN_OR_RETURN(
+      exporter_,
+      Exporter::Create(config_.exporter,
+                       Exporter::Deps{.snapshot = [this] { return snapshots_->Latest(); },
+                                      .self = [this] { return live_->Self(); },
+                                      .clock = &clock_}));
+  http_->Handle("GET", "/metrics", [this](const HttpRequest&) {
+    return HttpResponse{.content_type = Exporter::kContentType, .body = exporter_->Render()};
+  });
+  AddJsonRoutes(answers_.get(), http_.get());
+  ManagementHooks hooks;
+  hooks.ready = [this]() -> absl::Status {
+    if (state_.ready && !state_.draining) return absl::OkStatus();
+    return absl::UnavailableError(state_.draining ? "shutting down" : "starting");
+  };
+  if (config_.reload_over_http) hooks.reload = [this] { return Reload(); };
+  AddManagementRoutes(std::move(hooks), http_.get());
+  absl::StatusOr<std::string> bound = http_->Start();
+  FORESHOCK_RETURN_IF_ERROR(Annotate(bound.status(), "HTTP"));
+  http_address = *std::move(bound);
+  return absl::OkStatus();
+}
+
+absl::Status App::Parts::StartGrpc() {
+  ingest_ = std::make_unique<IngestService>(
+      config_.ingest, IngestService::Deps{.sink = pipeline_.get(), .stats = &ingest_stats_});
+  query_ = std::make_unique<QueryService>(QueryService::Options{}, answers_.get());
+  admin_ = std::make_unique<AdminService>(AdminActions{
+      .reload = [this]() -> absl::StatusOr<uint32_t> {
+        FORESHOCK_RETURN_IF_ERROR(Reload());
+        return static_cast<uint32_t>(state_.rules()->infos().size());
+      },
+      .declare_event = [this](
+                           const std::string& run,
+                           const v1::Event& event) { return pipeline_->DeclareEvent(run, event); },
+      .pin_run = [this](const std::string& run,
+                        bool pinned) { return pipeline_->PinRun(run, pinned); },
+      .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); }});
+  grpc_ = std::make_unique<GrpcServer>(
+      GrpcServer::Options{.address = config_.grpc_listen,
+                          .message_bytes_max = config_.ingest.limits.message_bytes_max});
+  grpc_->Add(v1::IngestService::service_full_name(), ingest_.get());
+  grpc_->Add(v1::QueryService::service_full_name(), query_->grpc());
+  grpc_->Add(v1::AdminService::service_full_name(), admin_.get());
+  absl::StatusOr<std::string> bound = grpc_->Start();
+  FORESHOCK_RETURN_IF_ERROR(Annotate(bound.status(), "gRPC"));
+  grpc_address = *std::move(bound);
+  return absl::OkStatus();
+}
+
+// Settings that differ from those in force but wait for a restart are named in the log.
+void App::Parts::KeepWithoutRestart(const Config& fresh) const {
+  Config reloadable = fresh;
+  reloadable.rules = config_.rules;
+  reloadable.log_level = config_.log_level;
+  if (FormatConfig(reloadable) != FormatConfig(config_)) {
+    LogWarning("app",
+               "the configuration changed in settings that need a restart; they stay as "
+               "they were (reloaded are rules and log_level)");
+  }
+}
+
+absl::Status App::Parts::Reload() {
+  MutexLock lock(&reload_mutex_);
+  const auto apply = [this]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(const Config fresh, load_());
+    FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(fresh.rules));
+    FORESHOCK_RETURN_IF_ERROR(SetLogLevel(fresh.log_level));
+    FORESHOCK_RETURN_IF_ERROR(pipeline_->ReplaceRules(rules));
+    KeepWithoutRestart(fresh);
+    config_.rules = fresh.rules;
+    config_.log_level = fresh.log_level;
+    state_.SetRules(std::move(rules));
+    return absl::OkStatus();
+  };
+  const absl::Status status = apply();
+  state_.reload_successful = status.ok();
+  if (status.ok()) {
+    state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
+    LogInfo("app", "reloaded", {{"rules", absl::StrCat(state_.rules()->infos().size())}});
+  }
+  return status;
+}
+
+absl::Status App::Parts::Stop() {
+  if (std::exchange(stopped_, true)) return absl::OkStatus();
+  const absl::Time deadline = absl::Now() + config_.shutdown_deadline;
+  const auto left = [deadline] { return std::max(absl::ZeroDuration(), deadline - absl::Now()); };
+  state_.draining = true;
+
+  absl::Status first;
+  const auto keep = [&first](const char* part, const absl::Status& status) {
+    if (status.ok()) return;
+    LogWarning("app", absl::StrCat(part, " did not stop cleanly: ", status.message()));
+    if (first.ok()) first = Annotate(status, part);
+  };
+  if (grpc_ != nullptr) grpc_->SetNotServing();
+  if (ingest_ != nullptr) ingest_->Drain();
+  if (pipeline_ != nullptr) pipeline_->Drain();
+  if (grpc_ != nullptr) keep("gRPC", grpc_->Shutdown(left()));
+  if (pipeline_ != nullptr) keep("pipeline", pipeline_->Stop(left()));
+  if (http_ != nullptr) keep("HTTP", http_->Stop(std::min(left(), absl::Seconds(1))));
+  if (first.ok()) LogInfo("app", "stopped");
+  return first;
+}
+
+App::App(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+App::~App() {
+  const absl::Status stopped = parts_->Stop();
+  if (!stopped.ok()) LogWarning("app", std::string(stopped.message()));
+}
+
+absl::StatusOr<std::unique_ptr<App>> App::Start(Config config, LoadFn load) {
+  std::unique_ptr<App> app(new App(std::make_unique<Parts>(std::move(config), std::move(load))));
+  FORESHOCK_RETURN_IF_ERROR(app->parts_->Start());
+  return app;
+}
+
+const std::string& App::grpc_address() const { return parts_->grpc_address; }
+const std::string& App::http_address() const { return parts_->http_address; }
+absl::Status App::Reload() { return parts_->Reload(); }
+absl::Status App::Stop() { return parts_->Stop(); }
+
+absl::Status App::WriteAddresses(const std::string& path) const {
+  const std::string fresh = absl::StrCat(path, ".", getpid());
+  std::ofstream file(fresh);
+  file << "grpc=" << grpc_address() << "\nhttp=" << http_address() << "\n";
+  file.close();
+  std::error_code error;
+  if (file.good()) std::filesystem::rename(fresh, path, error);
+  if (!file.good() || error) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "--address-file ", path,
+        " cannot be written: ", error ? error.message() : "is its directory there and writable?"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> InstalledRules() {
+  std::vector<std::string> files;
+  for (const char* name : {"default.yaml", "signatures.yaml"}) {
+    const std::filesystem::path path = std::filesystem::path(FORESHOCK_RULES_DIR) / name;
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) files.push_back(path.string());
+  }
+  return files;
+}
+
+}  // namespace foreshock

@@ -1,0 +1,50 @@
+// The daemon as a whole: creates every part, joins them, reloads and stops them.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<App> app, App::Start(config, reload));
+//   ... wait for a signal ...
+//   return app->Stop();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/config/config.h"
+
+namespace foreshock {
+
+// Rule files that an installed Foreshock brings; empty when there are none.
+std::vector<std::string> InstalledRules();
+
+class App {
+ public:
+  using LoadFn = std::function<absl::StatusOr<Config>()>;
+
+  // Parts start in the order of the flow, backwards: nothing is admitted before everything behind
+  // it runs. If one fails, those before it are stopped again. Errors: InvalidArgument for bad
+  // rules, else what the part says; every message names the part.
+  static absl::StatusOr<std::unique_ptr<App>> Start(Config config, LoadFn load);
+  ~App();
+
+  const std::string& grpc_address() const;
+  const std::string& http_address() const;
+  // Atomic: a reader sees a whole file or none.
+  absl::Status WriteAddresses(const std::string& path) const;
+
+  // Reads configuration and rules again, all or nothing. Thread-safe.
+  absl::Status Reload();
+
+  // Not ready, no new streams; streams end once acknowledged; what is queued is committed; all
+  // within shutdown_deadline.
+  absl::Status Stop();
+
+ private:
+  class Parts;
+  explicit App(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,100 @@
+#include "daemon/app/live_state.h"
+
+#include <numeric>
+
+#include "daemon/app/version.h"
+#include "daemon/exporter/process_stats.h"
+
+namespace foreshock {
+
+std::map<uint32_t, uint32_t> AppLiveState::Connected(const std::string& run) const {
+  std::map<uint32_t, uint32_t> connected;
+  const auto runs = deps_.pipeline->runs();
+  if (const auto found = runs.find(run); found != runs.end()) {
+    for (const AttemptStatus& attempt : found->second) {
+      connected[attempt.attempt] = attempt.ranks_connected;
+    }
+  }
+  return connected;
+}
+
+std::vector<v1::RuleInfo> AppLiveState::Rules() const { return deps_.state->rules()->infos(); }
+
+uint32_t AppLiveState::AlertsFiring() const {
+  uint32_t firing = 0;
+  for (const auto& run : deps_.snapshot()->runs) {
+    for (const auto& [key, ids] : run->alerts) firing += static_cast<uint32_t>(ids.size());
+  }
+  return firing;
+}
+
+v1::GetStatusResponse AppLiveState::Status() const {
+  const PipelineStats& pipeline = deps_.pipeline->stats();
+  const IngestCounts ingest = deps_.ingest->Snapshot();
+  v1::GetStatusResponse status;
+  status.set_version(kVersion);
+  status.set_started_unix_ns(deps_.started_unix_ns);
+  status.set_ready(deps_.state->ready);
+  status.set_draining(deps_.state->draining);
+  status.set_streams(static_cast<uint32_t>(pipeline.streams));
+  status.set_runs(static_cast<uint32_t>(deps_.pipeline->runs().size()));
+  status.set_reports_committed(pipeline.reports_committed);
+  status.set_reports_duplicate(pipeline.reports_duplicate);
+  status.set_summaries_rejected(std::accumulate(ingest.summaries_rejected.begin(),
+                                                ingest.summaries_rejected.end(), uint64_t{0}));
+  status.set_alerts_firing(AlertsFiring());
+  status.set_rules_loaded(static_cast<uint32_t>(deps_.state->rules()->infos().size()));
+  status.set_config_last_reload_successful(deps_.state->reload_successful);
+  status.set_data_directory(deps_.data_directory);
+  status.set_open_steps(static_cast<uint32_t>(pipeline.open_steps));
+  status.set_resident_bytes(static_cast<uint64_t>(ReadProcessStats().resident_bytes));
+  return status;
+}
+
+SelfStats AppLiveState::Self() const {
+  const PipelineStats& pipeline = deps_.pipeline->stats();
+  const IngestCounts ingest = deps_.ingest->Snapshot();
+  const StoreStats store = deps_.store->Stats();
+  const HttpStats http = deps_.http->stats();
+  SelfStats self;
+  self.version = kVersion;
+  self.ready = deps_.state->ready;
+  self.draining = deps_.state->draining;
+  self.streams = static_cast<uint32_t>(pipeline.streams);
+  self.reports_received = ingest.reports;
+  self.reports_committed = pipeline.reports_committed;
+  self.reports_duplicate = pipeline.reports_duplicate;
+  for (size_t i = 0; i < kRefusals; ++i) {
+    self.reports_refused[std::string(kRefusalNames[i])] = ingest.refused[i];
+  }
+  self.acks_sent = pipeline.acks_sent;
+  self.summaries_rejected = std::accumulate(ingest.summaries_rejected.begin(),
+                                            ingest.summaries_rejected.end(), uint64_t{0});
+  self.queue_items = deps_.pipeline->queue_items();
+  self.queue_bytes = pipeline.queue_bytes;
+  self.limit_hits["queue"] = pipeline.queue_refusals;
+  self.limit_hits["streams"] = ingest.refused[static_cast<size_t>(Refusal::kStreams)];
+  self.limit_hits["streams_per_run"] = ingest.refused[static_cast<size_t>(Refusal::kStreamsPerRun)];
+  self.commit_latency = pipeline.commit_latency.Read();
+  self.commit_failures = pipeline.commit_failures;
+  self.open_steps = pipeline.open_steps;
+  self.open_step_bytes = pipeline.open_bytes;
+  self.snapshot_bytes = pipeline.snapshot_bytes;
+  self.points_written = pipeline.points_written;
+  self.store_bytes = store.bytes;
+  self.store_series = store.series;
+  self.store_writable = store.writable && pipeline.store_writable;
+  self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());
+  self.rules_evaluated = pipeline.rules_evaluated;
+  self.alerts_firing = AlertsFiring();
+  self.notifications = deps_.notifications();
+  self.config_last_reload_successful = deps_.state->reload_successful;
+  self.config_last_reload_unix_s = deps_.state->reload_unix_s;
+  self.http_requests = http.requests;
+  self.http_client_errors = http.client_errors;
+  self.http_server_errors = http.server_errors;
+  self.http_connections_refused = http.connections_refused;
+  return self;
+}
+
+}  // namespace foreshock

@@ -1,0 +1,73 @@
+// What the read API and /metrics say of the daemon as it is right now.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/base/mutex.h"
+#include "daemon/exporter/exporter.h"
+#include "daemon/http/server.h"
+#include "daemon/ingest/ingest_stats.h"
+#include "daemon/pipeline/pipeline.h"
+#include "daemon/query/live_state.h"
+#include "daemon/rules/rule_set.h"
+#include "daemon/store/store.h"
+
+namespace foreshock {
+
+// What changes while the daemon runs, beside the parts' own counters. Thread-safe.
+class AppState {
+ public:
+  std::atomic<bool> ready{false};
+  std::atomic<bool> draining{false};
+  std::atomic<bool> reload_successful{true};
+  std::atomic<int64_t> reload_unix_s{0};
+
+  std::shared_ptr<const RuleSet> rules() const {
+    MutexLock lock(&mutex_);
+    return rules_;
+  }
+  void SetRules(std::shared_ptr<const RuleSet> rules) {
+    MutexLock lock(&mutex_);
+    rules_ = std::move(rules);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::shared_ptr<const RuleSet> rules_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Thread-safe; everything pointed to outlives it.
+class AppLiveState final : public LiveState {
+ public:
+  struct Deps {
+    const AppState* state = nullptr;
+    const Pipeline* pipeline = nullptr;
+    const Store* store = nullptr;
+    const IngestStats* ingest = nullptr;
+    const HttpServer* http = nullptr;
+    std::function<std::shared_ptr<const Snapshot>()> snapshot;
+    std::function<std::map<std::pair<std::string, std::string>, uint64_t>()> notifications;
+    std::string data_directory;
+    int64_t started_unix_ns = 0;
+  };
+
+  explicit AppLiveState(Deps deps) : deps_(std::move(deps)) {}
+
+  std::map<uint32_t, uint32_t> Connected(const std::string& run) const override;
+  std::vector<v1::RuleInfo> Rules() const override;
+  v1::GetStatusResponse Status() const override;
+
+  SelfStats Self() const;
+
+ private:
+  uint32_t AlertsFiring() const;
+
+  const Deps deps_;
+};
+
+}  // namespace foreshock

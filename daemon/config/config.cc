@@ -1,0 +1,153 @@
+#include "daemon/config/config.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/yaml/yaml.h"
+
+namespace foreshock {
+namespace {
+
+constexpr uint64_t kMiB = 1u << 20;
+constexpr uint64_t kGiB = 1u << 30;
+
+constexpr YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
+  return {min, max};
+}
+
+void ReadStore(const YamlNode& node, Config* config) {
+  StoreOptions& store = config->store;
+  store.block_cache_bytes =
+      node.Get("block_cache").Bytes({1 * kMiB, 64 * kGiB}, store.block_cache_bytes);
+  store.write_buffer_bytes =
+      node.Get("write_buffer").Bytes({1 * kMiB, 4 * kGiB}, store.write_buffer_bytes);
+  store.log_bytes_max = node.Get("log_max").Bytes({8 * kMiB, 16 * kGiB}, store.log_bytes_max);
+  store.open_files_max =
+      static_cast<int>(node.Get("open_files_max").Int({32, 1 << 20}, store.open_files_max));
+  config->pipeline.sync_interval = node.Get("sync_interval")
+                                       .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
+                                                 config->pipeline.sync_interval);
+}
+
+void ReadGrpc(const YamlNode& node, Config* config) {
+  config->grpc_listen = node.Get("listen").String(config->grpc_listen);
+  IngestLimits& limits = config->ingest.limits;
+  limits.message_bytes_max =
+      node.Get("message_max").Bytes({64 << 10, 1 * kGiB}, limits.message_bytes_max);
+  limits.streams_max =
+      static_cast<uint32_t>(node.Get("streams_max").Int({1, 1 << 20}, limits.streams_max));
+  limits.streams_per_run_max = static_cast<uint32_t>(
+      node.Get("streams_per_run_max").Int({1, 1 << 20}, limits.streams_per_run_max));
+}
+
+void ReadHttp(const YamlNode& node, Config* config) {
+  config->http.listen = node.Get("listen").String(config->http.listen);
+  config->http.threads = static_cast<size_t>(
+      node.Get("threads").Int({1, 256}, static_cast<int64_t>(config->http.threads)));
+  config->reload_over_http = node.Get("reload").Bool(config->reload_over_http);
+}
+
+void ReadMerge(const YamlNode& node, Config* config) {
+  OpenSteps::Options& steps = config->pipeline.run.open_steps;
+  steps.lateness = node.Get("lateness")
+                       .Duration(Between(absl::Milliseconds(10), absl::Hours(24)), steps.lateness);
+  steps.open_steps_max = static_cast<size_t>(
+      node.Get("open_steps_max").Int({1, 1 << 20}, static_cast<int64_t>(steps.open_steps_max)));
+  steps.kept_steps = node.Get("kept_steps").Int({0, 1 << 20}, steps.kept_steps);
+  steps.bytes_max = node.Get("bytes_max").Bytes({1 * kMiB, 64 * kGiB}, steps.bytes_max);
+}
+
+void ReadLimits(const YamlNode& node, Config* config) {
+  Pipeline::Options& pipeline = config->pipeline;
+  pipeline.runs_max = static_cast<size_t>(
+      node.Get("runs_max").Int({1, 1 << 20}, static_cast<int64_t>(pipeline.runs_max)));
+  pipeline.queue_bytes_max =
+      node.Get("queue_bytes_max").Bytes({1 * kMiB, 16 * kGiB}, pipeline.queue_bytes_max);
+  pipeline.run.snapshots.bytes_max =
+      node.Get("snapshot_bytes_max").Bytes({1 * kMiB, 64 * kGiB}, pipeline.run.snapshots.bytes_max);
+}
+
+void ReadMetrics(const YamlNode& node, Config* config) {
+  config->snapshot.top_k =
+      static_cast<uint32_t>(node.Get("top_k").Int({0, 64}, config->snapshot.top_k));
+  config->exporter.series_max =
+      static_cast<size_t>(node.Get("series_max")
+                              .Int({100, static_cast<int64_t>(Exporter::kSeriesLimit)},
+                                   static_cast<int64_t>(config->exporter.series_max)));
+  config->snapshot.finished_stay = node.Get("ended_runs_for")
+                                       .Duration(Between(absl::ZeroDuration(), absl::Hours(8760)),
+                                                 config->snapshot.finished_stay);
+  config->snapshot.silent_stay =
+      node.Get("silent_runs_for")
+          .Duration(Between(absl::ZeroDuration(), absl::Hours(8760)), config->snapshot.silent_stay);
+}
+
+// "5s"; absl would write "1h0m0s" for an hour, which LoadConfig reads as well.
+std::string Text(absl::Duration duration) { return absl::FormatDuration(duration); }
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text) {
+  Config config;
+  config.http.listen = std::string(kDefaultHttpListen);
+  YamlDocument document(name, text);
+  const YamlNode root = document.root();
+  config.store.directory = root.Get("data_directory").String();
+  ReadGrpc(root.Get("grpc"), &config);
+  ReadHttp(root.Get("http"), &config);
+  ReadStore(root.Get("store"), &config);
+  ReadMerge(root.Get("merge"), &config);
+  ReadLimits(root.Get("limits"), &config);
+  ReadMetrics(root.Get("metrics"), &config);
+  config.rules = root.Get("rules").Strings();
+  config.log_level =
+      root.Get("log_level").Word({"debug", "info", "warning", "error"}, config.log_level);
+  config.shutdown_deadline =
+      root.Get("shutdown_deadline")
+          .Duration(Between(absl::Milliseconds(100), absl::Hours(1)), config.shutdown_deadline);
+  FORESHOCK_RETURN_IF_ERROR(document.status());
+  return config;
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& path) {
+  std::string text;
+  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(path, &text));
+  return ParseConfig(path, text);
+}
+
+std::string FormatConfig(const Config& config) {
+  const OpenSteps::Options& merge = config.pipeline.run.open_steps;
+  std::string rules;
+  for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
+  return absl::StrCat("data_directory: ", config.store.directory,                             //
+                      "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
+                      "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
+                      "\n  streams_max: ", config.ingest.limits.streams_max,                  //
+                      "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
+                      "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
+                      "\n  threads: ", config.http.threads,                                   //
+                      "\n  reload: ", config.reload_over_http ? "true" : "false",             //
+                      "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
+                      "\n  block_cache: ", config.store.block_cache_bytes,                    //
+                      "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
+                      "\n  log_max: ", config.store.log_bytes_max,                            //
+                      "\n  open_files_max: ", config.store.open_files_max,                    //
+                      "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
+                      "\n  open_steps_max: ", merge.open_steps_max,                           //
+                      "\n  kept_steps: ", merge.kept_steps,                                   //
+                      "\n  bytes_max: ", merge.bytes_max,                                     //
+                      "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                    //
+                      "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,               //
+                      "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,    //
+                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                         //
+                      "\n  series_max: ", config.exporter.series_max,                         //
+                      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
+                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
+                      "\nrules:", rules.empty() ? " []" : rules,                   //
+                      "\nlog_level: ", config.log_level,                           //
+                      "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
+}
+
+}  // namespace foreshock

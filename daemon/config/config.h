@@ -1,0 +1,51 @@
+// The daemon's configuration: one typed struct out of every module's options.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(Config config, LoadConfig("/etc/foreshock/foreshockd.yaml"));
+//
+// docs/config.md lists every key with its default and range; a test holds it to this code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/exporter/exporter.h"
+#include "daemon/exporter/snapshot_builder.h"
+#include "daemon/http/server.h"
+#include "daemon/ingest/service.h"
+#include "daemon/pipeline/pipeline.h"
+#include "daemon/store/store.h"
+
+namespace foreshock {
+
+inline constexpr absl::string_view kDefaultGrpcListen = "127.0.0.1:7317";
+inline constexpr absl::string_view kDefaultHttpListen = "127.0.0.1:7318";
+
+struct Config {
+  StoreOptions store;
+  Pipeline::Options pipeline;
+  HttpOptions http;
+  IngestService::Options ingest;
+  std::string grpc_listen = std::string(kDefaultGrpcListen);
+  bool reload_over_http = false;  // POST /-/reload
+  SnapshotOptions snapshot;       // what /metrics shows of the runs
+  ExporterOptions exporter;
+  std::vector<std::string> rules;  // files; reloadable
+  std::string log_level = "info";  // reloadable
+  absl::Duration shutdown_deadline = absl::Seconds(10);
+};
+
+// Defaults where the file says nothing. Errors: every mistake of the file as
+// file:line:column: what is wrong, what is allowed (InvalidArgument); NotFound, PermissionDenied.
+absl::StatusOr<Config> LoadConfig(const std::string& path);
+// The same from text; `name` stands for the file in messages.
+absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text);
+
+// The configuration in force as a file that LoadConfig would read.
+std::string FormatConfig(const Config& config);
+
+}  // namespace foreshock

@@ -1,0 +1,85 @@
+// What all streams of an IngestService share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "daemon/base/mutex.h"
+#include "daemon/base/worker_pool.h"
+#include "daemon/ingest/admission.h"
+#include "daemon/ingest/rpc_status.h"
+#include "daemon/ingest/service.h"
+
+namespace foreshock {
+
+class PushReactor;
+
+// The way to a reactor for threads that may outlive it: the sink's writer, and Drain. Its mutex is
+// the reactor's own.
+struct ReactorHandle {
+  Mutex mutex;
+  PushReactor* reactor ABSL_GUARDED_BY(mutex) = nullptr;  // nullptr: the stream is over
+};
+
+// Thread-safe.
+class ServiceCore {
+ public:
+  ServiceCore(const IngestService::Options& options_in, const IngestService::Deps& deps)
+      : options(options_in),
+        sink(deps.sink),
+        stats(deps.stats),
+        admission(options.limits, stats),
+        heavy({.threads = options.heavy_threads, .tasks_max = options.heavy_tasks_max}),
+        openers({.threads = options.open_threads, .tasks_max = options.open_tasks_max}),
+        once({.threads = options.once_threads, .tasks_max = options.once_tasks_max}) {}
+
+  grpc::Status ToGrpcStatus(const absl::Status& status) const {
+    return ToGrpc(status, options.retry_delay);
+  }
+
+  // Unavailable while draining.
+  absl::Status CheckNotDraining() const {
+    if (!draining_) return absl::OkStatus();
+    stats->Refuse(Refusal::kDraining);
+    return DrainingError();
+  }
+  static absl::Status DrainingError() {
+    return absl::UnavailableError(
+        "the daemon is going down; reconnect and send again what was "
+        "not acknowledged");
+  }
+
+  void Add(std::shared_ptr<ReactorHandle> handle) {
+    MutexLock lock(&mutex_);
+    handles_.insert(std::move(handle));
+  }
+  void Remove(const std::shared_ptr<ReactorHandle>& handle) {
+    MutexLock lock(&mutex_);
+    handles_.erase(handle);
+  }
+  // From now on CheckNotDraining fails; every stream that was added before.
+  std::vector<std::shared_ptr<ReactorHandle>> StartDraining() {
+    draining_ = true;
+    MutexLock lock(&mutex_);
+    return {handles_.begin(), handles_.end()};
+  }
+
+  const IngestService::Options options;
+  ReportSink* const sink;
+  IngestStats* const stats;
+  Admission admission;
+  WorkerPool heavy;    // Submit of reports with weights
+  WorkerPool openers;  // ReportSink::Open
+  WorkerPool once;     // whole PushOnce calls
+
+ private:
+  std::atomic<bool> draining_{false};
+  Mutex mutex_;
+  absl::flat_hash_set<std::shared_ptr<ReactorHandle>> handles_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace foreshock

@@ -1,0 +1,84 @@
+// The answers of the read API, from the store and the live state; gRPC and JSON are two faces of
+// these functions.
+//
+//   Answers answers(&store, &live);
+//   FORESHOCK_ASSIGN_OR_RETURN(v1::GetRunResponse response, answers.GetRun(request));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/query/live_state.h"
+#include "daemon/store/store.h"
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock {
+
+// Thread-safe. Errors everywhere: InvalidArgument with what is allowed, NotFound naming the runs or
+// attempts there are, and what the store returns.
+class Answers {
+ public:
+  static constexpr uint64_t kPointsDefault = 1'000'000;
+  static constexpr uint64_t kPointsMax = 10'000'000;
+  static constexpr uint32_t kSeriesDefault = 10'000;
+  static constexpr uint32_t kSeriesMax = 1'000'000;
+  static constexpr uint64_t kStepsDefault = 10'000;
+  static constexpr uint64_t kStepsMax = 1'000'000;
+  static constexpr uint32_t kAlertsDefault = 1'000;
+  static constexpr uint32_t kAlertsMax = 100'000;
+  static constexpr int kPointsPerResponse = 1'000;
+
+  Answers(const Store* store, const LiveState* live) : store_(store), live_(live) {}
+
+  absl::StatusOr<v1::ListRunsResponse> ListRuns(const v1::ListRunsRequest& request) const;
+  absl::StatusOr<v1::GetRunResponse> GetRun(const v1::GetRunRequest& request) const;
+  absl::StatusOr<v1::ListIndicatorsResponse> ListIndicators(
+      const v1::ListIndicatorsRequest& request) const;
+  absl::StatusOr<v1::ListSeriesResponse> ListSeries(const v1::ListSeriesRequest& request) const;
+  absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request) const;
+  absl::StatusOr<v1::ListAlertsResponse> ListAlerts(const v1::ListAlertsRequest& request) const;
+  absl::StatusOr<v1::ListEventsResponse> ListEvents(const v1::ListEventsRequest& request) const;
+  absl::StatusOr<v1::ListRulesResponse> ListRules(const v1::ListRulesRequest& request) const;
+  absl::StatusOr<v1::GetStatusResponse> GetStatus(const v1::GetStatusRequest& request) const;
+
+  // A stream of points, made piece by piece: nothing of the store is held between two pieces, so a
+  // slow reader costs nothing. Thread-compatible.
+  class PointStream {
+   public:
+    // The next response, with at most kPointsPerResponse points; none after the last.
+    absl::StatusOr<std::optional<v1::QueryPointsResponse>> Next();
+
+   private:
+    friend class Answers;
+    PointStream(const Store* store, std::string run, std::vector<SeriesKey> series, StepRange range,
+                uint64_t limit);
+
+    const Store* store_;
+    const std::string run_;
+    const std::vector<SeriesKey> series_;
+    const StepRange range_;
+    uint64_t left_;     // of the limit
+    size_t index_ = 0;  // of the series that is being read
+    int64_t next_step_;
+    bool ended_ = false;
+  };
+  absl::StatusOr<std::unique_ptr<PointStream>> QueryPoints(
+      const v1::QueryPointsRequest& request) const;
+
+ private:
+  absl::StatusOr<v1::Run> MakeRun(const model::RunRow& row) const;
+  absl::StatusOr<model::RunRow> FindRun(const std::string& run) const;
+  absl::StatusOr<std::vector<SeriesKey>> Select(const v1::SeriesSelector& selector) const;
+  absl::StatusOr<StepRange> Range(const std::string& run, std::optional<int64_t> first,
+                                  std::optional<int64_t> last,
+                                  std::optional<uint32_t> attempt) const;
+
+  const Store* const store_;
+  const LiveState* const live_;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,91 @@
+#include "daemon/query/convert.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace foreshock::query_internal {
+namespace {
+
+constexpr std::pair<Unit, v1::Unit> kUnits[] = {
+    {Unit::kNone, v1::UNIT_NONE},     {Unit::kHead, v1::UNIT_HEAD},
+    {Unit::kExpert, v1::UNIT_EXPERT}, {Unit::kProjection, v1::UNIT_PROJECTION},
+    {Unit::kRank, v1::UNIT_RANK},     {Unit::kTensor, v1::UNIT_TENSOR},
+};
+
+constexpr std::pair<QualityFlag, v1::QualityFlag> kFlags[] = {
+    {kFlagGrid, v1::QUALITY_FLAG_GRID},
+    {kFlagGram32, v1::QUALITY_FLAG_GRAM32},
+    {kFlagSampled, v1::QUALITY_FLAG_SAMPLED},
+    {kFlagFewTokens, v1::QUALITY_FLAG_FEW_TOKENS},
+    {kFlagPartial, v1::QUALITY_FLAG_PARTIAL},
+    {kFlagLate, v1::QUALITY_FLAG_LATE},
+    {kFlagRebaseline, v1::QUALITY_FLAG_REBASELINE},
+    {kFlagEval, v1::QUALITY_FLAG_EVAL},
+};
+
+}  // namespace
+
+v1::Unit ToProto(Unit unit) {
+  for (const auto& [ours, theirs] : kUnits) {
+    if (ours == unit) return theirs;
+  }
+  return v1::UNIT_UNSPECIFIED;
+}
+
+v1::Series ToProto(const std::string& run, const SeriesKey& key) {
+  v1::Series series;
+  series.set_run(run);
+  series.set_indicator(key.indicator);
+  if (key.layer != kNoLayer) series.set_layer(static_cast<uint32_t>(key.layer));
+  series.set_unit(ToProto(key.unit));
+  series.set_unit_id(key.unit_id);
+  series.set_unit_name(key.unit_name);
+  return series;
+}
+
+v1::Step ToProto(const StepRow& row) {
+  v1::Step step;
+  step.set_step(row.step);
+  step.set_attempt(row.attempt);
+  step.set_time_unix_ns(row.time_unix_ns);
+  step.set_tokens(row.tokens);
+  step.set_ranks(row.ranks);
+  step.set_skipped(row.skipped);
+  step.set_partial(row.partial);
+  return step;
+}
+
+void ToProto(const Point& point, v1::Point* message) {
+  message->set_step(point.step);
+  message->set_value(point.value);
+  message->set_attempt(point.attempt);
+  for (const auto& [ours, theirs] : kFlags) {
+    if ((point.flags & ours) != 0) message->add_flags(theirs);
+  }
+}
+
+absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector) {
+  SeriesFilter filter;
+  filter.indicator = selector.indicator();
+  filter.unit_ids.assign(selector.unit_ids().begin(), selector.unit_ids().end());
+  filter.unit_name = selector.unit_name();
+  for (const int32_t layer : selector.layers()) {
+    if (layer < kNoLayer) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer ", layer, ": allowed are -1 (series without a layer) and above"));
+    }
+    filter.layers.push_back(layer);
+  }
+  if (selector.unit() == v1::UNIT_UNSPECIFIED) return filter;
+  for (const auto& [ours, theirs] : kUnits) {
+    if (theirs == selector.unit()) filter.unit = ours;
+  }
+  if (!filter.unit.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unit ", selector.unit(), ": unknown to this version"));
+  }
+  return filter;
+}
+
+}  // namespace foreshock::query_internal

@@ -1,0 +1,20 @@
+// Values of model/ as messages of the read API, and back. Internal to query/.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "daemon/model/series.h"
+#include "daemon/model/step.h"
+#include "daemon/store/store.h"
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock::query_internal {
+
+v1::Unit ToProto(Unit unit);
+v1::Series ToProto(const std::string& run, const SeriesKey& key);
+v1::Step ToProto(const StepRow& row);
+void ToProto(const Point& point, v1::Point* message);
+
+// InvalidArgument for a layer under -1 or an unknown unit.
+absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector);
+
+}  // namespace foreshock::query_internal

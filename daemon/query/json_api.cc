@@ -1,0 +1,220 @@
+#include "daemon/query/json_api.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/query/params.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace foreshock {
+namespace {
+
+using query_internal::Params;
+
+constexpr int64_t kStepMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kId32Max = std::numeric_limits<int32_t>::max();
+
+absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!status.ok()) {
+    return absl::InternalError(absl::StrCat("as JSON: ", status.ToString()));
+  }
+  return json;
+}
+
+// "firing" or "ALERT_STATE_FIRING"; an empty text is the unspecified value.
+template <typename Enum>
+absl::StatusOr<Enum> ParseEnum(absl::string_view parameter, const std::string& text,
+                               absl::string_view prefix,
+                               bool (*parse)(google::protobuf::ConstStringParam, Enum*),
+                               const google::protobuf::EnumDescriptor* descriptor) {
+  Enum value{};
+  if (text.empty()) return value;
+  const std::string upper = absl::AsciiStrToUpper(text);
+  const std::string name = absl::StartsWith(upper, prefix) ? upper : absl::StrCat(prefix, upper);
+  if (parse(name, &value) && value != Enum{}) return value;
+  std::vector<std::string> allowed;
+  for (int i = 1; i < descriptor->value_count(); ++i) {
+    allowed.push_back(absl::AsciiStrToLower(descriptor->value(i)->name().substr(prefix.size())));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("parameter '", parameter, "' is '", text,
+                                                 "': allowed are ", absl::StrJoin(allowed, ", ")));
+}
+
+absl::Status ReadSelector(const Params& params, v1::SeriesSelector* selector) {
+  FORESHOCK_ASSIGN_OR_RETURN(*selector->mutable_run(), params.Text("run"));
+  FORESHOCK_ASSIGN_OR_RETURN(*selector->mutable_indicator(), params.Text("indicator"));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto layers, params.Integers("layer", -1, kId32Max));
+  for (const int64_t layer : layers) selector->add_layers(static_cast<int32_t>(layer));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string unit, params.Text("unit"));
+  FORESHOCK_ASSIGN_OR_RETURN(
+      const v1::Unit parsed,
+      ParseEnum<v1::Unit>("unit", unit, "UNIT_", v1::Unit_Parse, v1::Unit_descriptor()));
+  selector->set_unit(parsed);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto ids, params.Integers("unit_id", 0, kStepMax));
+  for (const int64_t id : ids) selector->add_unit_ids(id);
+  FORESHOCK_ASSIGN_OR_RETURN(*selector->mutable_unit_name(), params.Text("unit_name"));
+  return absl::OkStatus();
+}
+
+// For requests with first_step, last_step and attempt.
+template <typename Request>
+absl::Status ReadRange(const Params& params, Request* request) {
+  FORESHOCK_ASSIGN_OR_RETURN(const auto first, params.Integer("first_step", 0, kStepMax));
+  if (first.has_value()) request->set_first_step(*first);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto last, params.Integer("last_step", 0, kStepMax));
+  if (last.has_value()) request->set_last_step(*last);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto attempt, params.Integer("attempt", 1, kId32Max));
+  if (attempt.has_value()) request->set_attempt(static_cast<uint32_t>(*attempt));
+  return absl::OkStatus();
+}
+
+template <typename Response>
+absl::StatusOr<std::string> Render(const absl::StatusOr<Response>& response) {
+  FORESHOCK_RETURN_IF_ERROR(response.status());
+  return ToJson(*response);
+}
+
+absl::StatusOr<std::string> Runs(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"name_prefix"}));
+  v1::ListRunsRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_name_prefix(), params.Text("name_prefix"));
+  return Render(answers.ListRuns(request));
+}
+
+absl::StatusOr<std::string> Run(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
+  v1::GetRunRequest request;
+  request.set_run(http.rest);
+  return Render(answers.GetRun(request));
+}
+
+absl::StatusOr<std::string> IndicatorList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
+  return Render(answers.ListIndicators({}));
+}
+
+absl::StatusOr<std::string> Series(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(
+      const Params params,
+      Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id", "unit_name", "limit"}));
+  v1::ListSeriesRequest request;
+  FORESHOCK_RETURN_IF_ERROR(ReadSelector(params, request.mutable_selector()));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, Answers::kSeriesMax));
+  if (limit.has_value()) request.set_limit(static_cast<uint32_t>(*limit));
+  return Render(answers.ListSeries(request));
+}
+
+// {"results": [one QueryPointsResponse per series], "truncated": false}
+absl::StatusOr<std::string> Points(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(
+      const Params params,
+      Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id", "unit_name",
+                           "first_step", "last_step", "attempt", "limit"}));
+  v1::QueryPointsRequest request;
+  FORESHOCK_RETURN_IF_ERROR(ReadSelector(params, request.mutable_selector()));
+  FORESHOCK_RETURN_IF_ERROR(ReadRange(params, &request));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, kJsonPointsMax));
+  request.set_limit(static_cast<uint64_t>(limit.value_or(kJsonPointsDefault)));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto stream, answers.QueryPoints(request));
+  std::vector<v1::QueryPointsResponse> results;
+  while (true) {
+    FORESHOCK_ASSIGN_OR_RETURN(auto next, stream->Next());
+    if (!next.has_value()) break;
+    const bool same = !results.empty() && results.back().series().SerializeAsString() ==
+                                              next->series().SerializeAsString();
+    if (same) {
+      results.back().MergeFrom(*next);
+    } else {
+      results.push_back(*std::move(next));
+    }
+  }
+  std::vector<std::string> parts;
+  for (const v1::QueryPointsResponse& result : results) {
+    FORESHOCK_ASSIGN_OR_RETURN(parts.emplace_back(), ToJson(result));
+  }
+  const bool truncated = !results.empty() && results.back().truncated();
+  return absl::StrCat("{\"results\":[", absl::StrJoin(parts, ","),
+                      "],\"truncated\":", truncated ? "true" : "false", "}");
+}
+
+absl::StatusOr<std::string> Steps(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(
+      const Params params,
+      Params::Parse(http, {"run", "first_step", "last_step", "attempt", "limit"}));
+  v1::ListStepsRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
+  FORESHOCK_RETURN_IF_ERROR(ReadRange(params, &request));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, kJsonPointsMax));
+  if (limit.has_value()) request.set_limit(static_cast<uint64_t>(*limit));
+  return Render(answers.ListSteps(request));
+}
+
+absl::StatusOr<std::string> AlertList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run", "state", "limit"}));
+  v1::ListAlertsRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string state, params.Text("state"));
+  FORESHOCK_ASSIGN_OR_RETURN(
+      const v1::AlertState parsed,
+      ParseEnum<v1::AlertState>("state", state, "ALERT_STATE_", v1::AlertState_Parse,
+                                v1::AlertState_descriptor()));
+  request.set_state(parsed);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, Answers::kAlertsMax));
+  if (limit.has_value()) request.set_limit(static_cast<uint32_t>(*limit));
+  return Render(answers.ListAlerts(request));
+}
+
+absl::StatusOr<std::string> EventList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run"}));
+  v1::ListEventsRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
+  return Render(answers.ListEvents(request));
+}
+
+absl::StatusOr<std::string> RuleList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
+  return Render(answers.ListRules({}));
+}
+
+absl::StatusOr<std::string> StatusPage(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
+  return Render(answers.GetStatus({}));
+}
+
+}  // namespace
+
+void AddJsonRoutes(const Answers* answers, HttpServer* server) {
+  using Page = absl::StatusOr<std::string> (*)(const Answers&, const HttpRequest&);
+  constexpr std::pair<const char*, Page> kPages[] = {
+      {"/api/v1/runs", Runs},
+      {"/api/v1/runs/*", Run},
+      {"/api/v1/indicators", IndicatorList},
+      {"/api/v1/series", Series},
+      {"/api/v1/points", Points},
+      {"/api/v1/steps", Steps},
+      {"/api/v1/alerts", AlertList},
+      {"/api/v1/events", EventList},
+      {"/api/v1/rules", RuleList},
+      {"/api/v1/status", StatusPage},
+  };
+  for (const auto& [path, page] : kPages) {
+    server->Handle("GET", path, [answers, make = page](const HttpRequest& request) {
+      absl::StatusOr<std::string> json = make(*answers, request);
+      if (!json.ok()) return ErrorResponse(json.status());
+      return HttpResponse{.content_type = "application/json", .body = *std::move(json) + "\n"};
+    });
+  }
+}
+
+}  // namespace foreshock

@@ -1,0 +1,18 @@
+// /api/v1/...: the answers as JSON (docs/api.md).
+//
+//   AddJsonRoutes(&answers, &http_server);
+#pragma once
+
+#include "daemon/http/server.h"
+#include "daemon/query/answers.h"
+
+namespace foreshock {
+
+// Points on one page: absent 10 000, at most 100 000; whoever wants more streams over gRPC.
+inline constexpr int64_t kJsonPointsDefault = 10'000;
+inline constexpr int64_t kJsonPointsMax = 100'000;
+
+// `answers` outlives the server. GET (and HEAD) only.
+void AddJsonRoutes(const Answers* answers, HttpServer* server);
+
+}  // namespace foreshock

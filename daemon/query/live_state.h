@@ -1,0 +1,29 @@
+// What queries need beside the store: what is connected, loaded and counted right now. The
+// application implements it over the pipeline.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock {
+
+// Thread-safe; nothing waits.
+class LiveState {
+ public:
+  virtual ~LiveState() = default;
+
+  // Ranks with an open stream, by attempt number; attempts without any may be missing.
+  virtual std::map<uint32_t, uint32_t> Connected(const std::string& run) const = 0;
+
+  // Rules and signatures in force, in file order.
+  virtual std::vector<v1::RuleInfo> Rules() const = 0;
+
+  // Everything but what Store::Stats says (series, store_bytes, store_writable, points_written).
+  virtual v1::GetStatusResponse Status() const = 0;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,155 @@
+#include "daemon/store/batch_writer.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/model/catalogue.h"
+#include "daemon/store/key_codec.h"
+#include "daemon/store/rocks_status.h"
+#include "daemon/store/row_codec.h"
+
+namespace foreshock::store {
+namespace {
+
+// About 30 MB; one run with more still works, it is then the only one cached.
+constexpr size_t kCachedSeriesMax = 200'000;
+
+absl::Status Batched(const rocksdb::Status& status) {
+  return FromRocks(status, "store: cannot batch a row");
+}
+
+absl::Status PutMessage(rocksdb::ColumnFamilyHandle* family, const std::string& key,
+                        const google::protobuf::MessageLite& message, rocksdb::WriteBatch* out) {
+  std::string row;
+  if (!message.SerializeToString(&row)) {
+    return absl::InternalError(
+        absl::StrCat("store: cannot serialise a ", message.GetTypeName(), ": over 2 GiB"));
+  }
+  return Batched(out->Put(family, key, row));
+}
+
+}  // namespace
+
+BatchWriter::BatchWriter() : ids_(kCachedSeriesMax) {}
+
+absl::Status BatchWriter::Load(const ReadView& view) {
+  open_floor_.clear();
+  return ids_.Load(view);
+}
+
+absl::StatusOr<IdTable::RunEntry*> BatchWriter::RunOf(const std::string& name,
+                                                      const Database& database,
+                                                      rocksdb::WriteBatch* out) {
+  if (ids_.FindRun(name) == nullptr) {
+    model::RunRow row;
+    row.set_name(name);
+    FORESHOCK_RETURN_IF_ERROR(ids_.PutRun(row, out, database.family(Family::kRows)));
+  }
+  return ids_.FindRun(name);
+}
+
+absl::Status BatchWriter::Append(const StoreBatch& batch, const Database& database,
+                                 const ReadView& view, rocksdb::WriteBatch* out) {
+  rocksdb::ColumnFamilyHandle* rows = database.family(Family::kRows);
+  for (const model::RunRow& row : batch.runs) {
+    FORESHOCK_RETURN_IF_ERROR(ids_.PutRun(row, out, rows));
+  }
+  for (const auto& [name, row] : batch.attempts) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, AttemptKey(run->id, row.number()), row, out));
+  }
+  for (const auto& [name, attempt, row] : batch.ranks) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    FORESHOCK_RETURN_IF_ERROR(
+        PutMessage(rows, RankKey(run->id, attempt, row.rank(), row.client_instance()), row, out));
+  }
+  for (const auto& report : batch.reports) {
+    FORESHOCK_RETURN_IF_ERROR(AppendReport(report, database, out));
+  }
+  for (const auto& settled : batch.settled_steps) {
+    FORESHOCK_RETURN_IF_ERROR(AppendSettled(settled, database, out));
+  }
+  for (const ClosedStep& step : batch.steps) {
+    FORESHOCK_RETURN_IF_ERROR(AppendStep(step, database, view, out));
+  }
+  for (const auto& [name, row] : batch.alerts) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, AlertKey(run->id, row.alert().id()), row, out));
+  }
+  for (const auto& [name, row] : batch.events) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    const v1::Event& event = row.event();
+    FORESHOCK_RETURN_IF_ERROR(
+        PutMessage(rows,
+                   EventKey(run->id, event.step(), row.attempt(),
+                            static_cast<uint32_t>(event.kind()), event.name(), event.detail()),
+                   row, out));
+  }
+  for (const auto& [name, attempt, row] : batch.coactivation) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    FORESHOCK_RETURN_IF_ERROR(
+        PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BatchWriter::AppendReport(const StoreBatch::OfAttempt<model::ShardReport>& report,
+                                       const Database& database, rocksdb::WriteBatch* out) {
+  FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(report.run, database, out));
+  const model::ShardReport& row = report.row;
+  const auto floor = open_floor_.find({run->id, report.attempt});
+  if (floor != open_floor_.end()) floor->second = std::min<int64_t>(floor->second, row.step());
+  const ReportId id{run->id,    report.attempt,        row.step(),
+                    row.rank(), row.client_instance(), row.seq()};
+  return PutMessage(database.family(Family::kOpen), ReportKey(id), row, out);
+}
+
+absl::Status BatchWriter::AppendSettled(const StoreBatch::OfAttempt<int64_t>& settled,
+                                        const Database& database, rocksdb::WriteBatch* out) {
+  FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(settled.run, database, out));
+  constexpr int64_t kStepMin = std::numeric_limits<int64_t>::min();
+  int64_t& floor = open_floor_.try_emplace({run->id, settled.attempt}, kStepMin).first->second;
+  if (settled.row < floor) return absl::OkStatus();
+  const std::string begin = OpenPrefix(run->id, settled.attempt, floor);
+  const std::string end = PrefixEnd(OpenPrefix(run->id, settled.attempt, settled.row));
+  if (settled.row < std::numeric_limits<int64_t>::max()) floor = settled.row + 1;
+  return Batched(out->DeleteRange(database.family(Family::kOpen), begin, end));
+}
+
+absl::Status BatchWriter::AppendStep(const ClosedStep& step, const Database& database,
+                                     const ReadView& view, rocksdb::WriteBatch* out) {
+  FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(step.run, database, out));
+  rocksdb::ColumnFamilyHandle* rows = database.family(Family::kRows);
+  FORESHOCK_RETURN_IF_ERROR(Batched(
+      out->Put(rows, StepKey({run->id, step.row.attempt, step.row.step}), EncodeStep(step.row))));
+  for (const Sample& sample : step.samples) {
+    FORESHOCK_RETURN_IF_ERROR(CheckPoint(step, sample));
+    FORESHOCK_ASSIGN_OR_RETURN(const uint32_t series,
+                               ids_.FindOrAddSeries(view, run, sample.series, out, rows));
+    FORESHOCK_RETURN_IF_ERROR(Batched(
+        out->Put(database.family(Family::kPoints),
+                 PointKey({run->id, series, step.row.attempt, step.row.step}),
+                 EncodePoint(StorageOf(sample.series.indicator), sample.value, sample.flags))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, uint32_t run,
+                                                     const Database& database,
+                                                     rocksdb::WriteBatch* out) {
+  const std::string begin = RunPrefix(run);
+  const std::string end = PrefixEnd(begin);
+  FORESHOCK_RETURN_IF_ERROR(Batched(out->Delete(database.family(Family::kRows), RunKey(name))));
+  for (const Family family : {Family::kRows, Family::kOpen, Family::kPoints}) {
+    FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(database.family(family), begin, end)));
+  }
+  const IdTable::RunEntry* entry = ids_.FindRun(name);
+  const uint64_t series = entry == nullptr ? 0 : entry->series;
+  ids_.Forget(name);
+  absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
+  return series;
+}
+
+}  // namespace foreshock::store

@@ -1,0 +1,300 @@
+#include "daemon/store/database.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/store/directory.h"
+#include "daemon/store/key_codec.h"
+#include "daemon/store/rocks_status.h"
+#include "daemon/store/row_codec.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/table.h"
+#include "rocksdb/write_buffer_manager.h"
+
+namespace foreshock::store {
+namespace {
+
+constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "points"};
+
+// How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
+constexpr absl::Duration kDrainWait = absl::Seconds(1);
+constexpr absl::Duration kReopenWait = absl::Seconds(15);
+
+// RocksDB's warnings as ours, at most a few; it writes no LOG files.
+class WarningLogger final : public rocksdb::Logger {
+ public:
+  WarningLogger() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+
+  using Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    Logv(rocksdb::InfoLogLevel::INFO_LEVEL, format, arguments);
+  }
+  void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+    if (level < rocksdb::InfoLogLevel::WARN_LEVEL) return;
+    if (level == rocksdb::InfoLogLevel::HEADER_LEVEL) return;
+    char line[512];
+    std::vsnprintf(line, sizeof(line), format, arguments);
+    const absl::string_view text = absl::StripTrailingAsciiWhitespace(line);
+    LogEvery(format,
+             level == rocksdb::InfoLogLevel::WARN_LEVEL ? LogLevel::kWarning : LogLevel::kError,
+             "rocksdb", text);
+  }
+};
+
+rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* env) {
+  rocksdb::DBOptions db;
+  if (env != nullptr) db.env = env;
+  db.create_if_missing = !options.read_only;
+  db.create_missing_column_families = !options.read_only;
+  db.info_log = std::make_shared<WarningLogger>();
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
+  db.max_open_files = options.open_files_max;
+  db.max_background_jobs = 2;
+  db.max_total_wal_size = options.log_bytes_max;
+  db.write_buffer_manager =
+      std::make_shared<rocksdb::WriteBufferManager>(options.write_buffer_bytes);
+  // All families are flushed together, so the log never outlives a memtable: a reopen replays at
+  // most one memtable's worth of keys.
+  db.atomic_flush = true;
+  // What is in memory is in the log. Closing and opening need no room then, on a full disk too.
+  db.avoid_flush_during_shutdown = true;
+  db.avoid_flush_during_recovery = true;
+  // After a failed write we reopen; RocksDB's own recovery may claim success while writes fail.
+  db.max_bgerror_resume_count = 0;
+  return db;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOptions& options) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
+  table.cache_index_and_filter_blocks = true;  // so that the cache bounds them too
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.block_size = 16 << 10;
+  table.format_version = 5;
+
+  rocksdb::ColumnFamilyOptions family;
+  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  family.write_buffer_size = options.write_buffer_bytes;  // the manager bounds all of them
+  family.max_write_buffer_number = 4;  // writing goes on while older ones are flushed
+  family.target_file_size_base = 32 << 20;
+  family.level_compaction_dynamic_level_bytes = true;
+  family.compression = rocksdb::kLZ4Compression;
+  family.bottommost_compression = rocksdb::kZSTD;
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const absl::string_view name : kFamilyNames) {
+    families.emplace_back(std::string(name), family);
+  }
+  return families;
+}
+
+absl::Status NewerFormat(const std::string& directory, uint32_t format) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("store: ", directory, " has format ", format, "; this program reads and writes ",
+                   "format ", kFormat, ": use a newer foreshockd, or another directory"));
+}
+
+absl::Status ForeignDatabase(const std::string& directory, absl::string_view found) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "store: ", directory, " is no Foreshock store: it is a RocksDB database ", found));
+}
+
+absl::Status OpenFailed(const std::string& directory, const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  const std::string what = absl::StrCat("store: cannot open ", directory);
+  if (absl::StrContains(text, "lock hold by current process")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", directory, " is already open in this process (", getpid(), ")"));
+  }
+  if (status.IsIOError() && absl::StrContains(text, "While lock file")) {
+    const pid_t holder = LockHolder(directory);
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", directory, " is in use by ",
+                     holder > 0 ? absl::StrCat("process ", holder) : "another process",
+                     "; only one daemon may have it open"));
+  }
+  if (status.IsIOError() && (absl::StrContains(text, "Permission denied") ||
+                             absl::StrContains(text, "Operation not permitted") ||
+                             absl::StrContains(text, "Read-only file system"))) {
+    return absl::PermissionDeniedError(absl::StrCat(what, ": ", text));
+  }
+  return FromRocks(status, what);
+}
+
+// Looks at a database with other families than ours without changing it.
+absl::Status ExplainFamilies(const rocksdb::DBOptions& options, const std::string& directory,
+                             const std::vector<std::string>& names) {
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened =
+      rocksdb::DB::OpenForReadOnly(rocksdb::Options(options, {}), directory, &raw);
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  std::string row;
+  uint32_t format = 0;
+  if (opened.ok() && db->Get({}, FormatKey(), &row).ok() && DecodeFormat(row, &format) &&
+      format != kFormat) {
+    return NewerFormat(directory, format);
+  }
+  return ForeignDatabase(directory, absl::StrCat("with the families ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status CheckFamilies(const rocksdb::DBOptions& options, const std::string& directory) {
+  std::vector<std::string> names;
+  const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, directory, &names);
+  if (!listed.ok()) return OpenFailed(directory, listed);
+  for (const std::string& name : names) {
+    if (std::find(std::begin(kFamilyNames), std::end(kFamilyNames), name) ==
+        std::end(kFamilyNames)) {
+      return ExplainFamilies(options, directory, names);
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IsEmpty(const Database& database) {
+  for (const Family family : {Family::kRows, Family::kOpen, Family::kPoints}) {
+    const std::unique_ptr<rocksdb::Iterator> it(
+        database.db()->NewIterator({}, database.family(family)));
+    it->SeekToFirst();
+    if (it->Valid() || !it->status().ok()) return false;
+  }
+  return true;
+}
+
+// Checks the format row, or writes it into a database that has nothing yet.
+absl::Status CheckFormat(const StoreOptions& options, const Database& database) {
+  std::string row;
+  const rocksdb::Status got =
+      database.db()->Get({}, database.family(Family::kRows), FormatKey(), &row);
+  if (got.IsNotFound()) {
+    if (options.read_only || !IsEmpty(database)) {
+      return ForeignDatabase(options.directory, "without a format row");
+    }
+    rocksdb::WriteOptions durable;
+    durable.sync = true;
+    return FromRocks(database.db()->Put(durable, database.family(Family::kRows), FormatKey(),
+                                        EncodeFormat(kFormat)),
+                     absl::StrCat("store: cannot write the format row of ", options.directory));
+  }
+  if (!got.ok()) {
+    return FromRocks(got, absl::StrCat("store: cannot read the format of ", options.directory));
+  }
+  uint32_t format = 0;
+  if (!DecodeFormat(row, &format)) {
+    return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
+  }
+  if (format != kFormat) return NewerFormat(options.directory, format);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::string_view FamilyName(Family family) { return kFamilyNames[static_cast<int>(family)]; }
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& options,
+                                                         rocksdb::Env* env) {
+  const rocksdb::DBOptions db_options = DatabaseOptions(options, env);
+  if (HasDatabase(options.directory)) {
+    FORESHOCK_RETURN_IF_ERROR(CheckFamilies(db_options, options.directory));
+  } else if (options.read_only) {
+    return absl::NotFoundError(absl::StrCat("store: there is no store in ", options.directory));
+  }
+
+  std::unique_ptr<Database> database(new Database());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened =
+      options.read_only ? rocksdb::DB::OpenForReadOnly(db_options, options.directory,
+                                                       FamilyDescriptors(options), &handles, &raw)
+                        : rocksdb::DB::Open(db_options, options.directory,
+                                            FamilyDescriptors(options), &handles, &raw);
+  if (!opened.ok()) return OpenFailed(options.directory, opened);
+  database->db_.reset(raw);
+  std::copy(handles.begin(), handles.end(), database->handles_);
+  FORESHOCK_RETURN_IF_ERROR(CheckFormat(options, *database));
+  return database;
+}
+
+Database::~Database() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
+  // The log holds what is not in a table yet, so a failing close loses nothing; it is expected
+  // after a failed write.
+  if (const rocksdb::Status closed = db_->Close(); !closed.ok()) {
+    LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
+  }
+}
+
+DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
+                               std::unique_ptr<Database> database)
+    : options_(options), env_(env), database_(std::move(database)) {}
+
+absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
+  const absl::Time deadline = absl::Now() + kReopenWait;
+  MutexLock lock(&mutex_);
+  while (reopening_) {
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::UnavailableError("store: is being reopened after a failed write; try again");
+    }
+    changed_.WaitFor(&mutex_, left);
+  }
+  if (database_ == nullptr) {
+    return absl::UnavailableError("store: could not be reopened after a failed write; try again");
+  }
+  ++leases_;
+  return Lease(this, database_.get());
+}
+
+void DatabaseHolder::Release() const {
+  MutexLock lock(&mutex_);
+  --leases_;
+  changed_.NotifyAll();
+}
+
+absl::Status DatabaseHolder::Reopen() {
+  std::unique_ptr<Database> old;
+  {
+    const absl::Time deadline = absl::Now() + kDrainWait;
+    MutexLock lock(&mutex_);
+    reopening_ = true;
+    while (leases_ > 0) {
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) {
+        reopening_ = false;
+        changed_.NotifyAll();
+        return absl::UnavailableError(absl::StrCat(
+            "store: cannot be reopened after a failed write while ", leases_, " reads go on"));
+      }
+      changed_.WaitFor(&mutex_, left);
+    }
+    old = std::move(database_);
+  }
+  old.reset();
+  absl::StatusOr<std::unique_ptr<Database>> fresh = Database::Open(options_, env_);
+  const absl::Status result = fresh.status();
+  if (!fresh.ok()) {
+    StoreOptions read_only = options_;
+    read_only.read_only = true;
+    fresh = Database::Open(read_only, env_);
+  }
+  MutexLock lock(&mutex_);
+  if (fresh.ok()) database_ = std::move(fresh).value();
+  reopening_ = false;
+  changed_.NotifyAll();
+  return result;
+}
+
+}  // namespace foreshock::store

@@ -1,0 +1,139 @@
+#include "daemon/store/id_table.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/store/key_codec.h"
+#include "daemon/store/rocks_status.h"
+#include "daemon/store/row_codec.h"
+
+namespace foreshock::store {
+namespace {
+
+constexpr uint32_t kIdMax = std::numeric_limits<uint32_t>::max() - 1;
+
+// Visits (key, id) of the series rows of a run.
+absl::Status ScanSeries(const ReadView& view, uint32_t run,
+                        absl::FunctionRef<void(SeriesKey, uint32_t)> visit) {
+  return view.ScanPrefix(
+      Family::kRows, KindPrefix(run, RowKind::kSeries),
+      [&visit](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+        uint32_t run_of_key = 0;
+        uint32_t id = 0;
+        SeriesKey series;
+        if (!DecodeSeriesRowKey(key, &run_of_key, &series) || !DecodeSeriesId(value, &id)) {
+          return CorruptRow(FamilyName(Family::kRows), key, "series row", value);
+        }
+        visit(std::move(series), id);
+        return true;
+      });
+}
+
+}  // namespace
+
+absl::Status IdTable::Load(const ReadView& view) {
+  runs_.clear();
+  next_run_ = 1;
+  series_ = 0;
+  cached_series_ = 0;
+  FORESHOCK_RETURN_IF_ERROR(
+      view.ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
+                      [this](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                        std::string name;
+                        auto entry = std::make_unique<RunEntry>();
+                        model::RunRow ignored;
+                        if (!DecodeRunKey(key, &name) || !DecodeRun(value, &entry->id, &ignored)) {
+                          return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
+                        }
+                        next_run_ = std::max(next_run_, entry->id + 1);
+                        runs_[name] = std::move(entry);
+                        return true;
+                      }));
+  for (auto& [name, run] : runs_) {
+    RunEntry* entry = run.get();
+    FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, entry->id, [entry](SeriesKey, uint32_t id) {
+      ++entry->series;
+      entry->next_series = std::max(entry->next_series, id + 1);
+    }));
+    series_ += entry->series;
+  }
+  return absl::OkStatus();
+}
+
+IdTable::RunEntry* IdTable::FindRun(const std::string& name) {
+  const auto found = runs_.find(name);
+  return found == runs_.end() ? nullptr : found->second.get();
+}
+
+absl::Status IdTable::PutRun(const model::RunRow& row, rocksdb::WriteBatch* batch,
+                             rocksdb::ColumnFamilyHandle* rows) {
+  RunEntry* entry = FindRun(row.name());
+  if (entry == nullptr) {
+    if (next_run_ > kIdMax) return absl::InternalError("store: no run ids are left");
+    auto fresh = std::make_unique<RunEntry>();
+    fresh->id = next_run_++;
+    fresh->by_key.emplace();
+    entry = fresh.get();
+    runs_[row.name()] = std::move(fresh);
+  }
+  return FromRocks(batch->Put(rows, RunKey(row.name()), EncodeRun(entry->id, row)),
+                   "store: cannot batch a run row");
+}
+
+absl::StatusOr<uint32_t> IdTable::FindOrAddSeries(const ReadView& view, RunEntry* run,
+                                                  const SeriesKey& key, rocksdb::WriteBatch* batch,
+                                                  rocksdb::ColumnFamilyHandle* rows) {
+  run->last_used = ++uses_;
+  if (!run->by_key.has_value()) FORESHOCK_RETURN_IF_ERROR(LoadSeries(view, run));
+  const auto [found, added] = run->by_key->try_emplace(key, run->next_series);
+  if (!added) return found->second;
+  if (run->next_series > kIdMax) return absl::InternalError("store: no series ids are left");
+  ++run->next_series;
+  ++run->series;
+  ++series_;
+  ++cached_series_;
+  const uint32_t id = found->second;
+  FORESHOCK_RETURN_IF_ERROR(
+      FromRocks(batch->Put(rows, SeriesRowKey(run->id, key), EncodeSeriesId(id)),
+                "store: cannot batch a series row"));
+  if (cached_series_ > cached_series_max_) MakeRoom(run);
+  return id;
+}
+
+absl::Status IdTable::LoadSeries(const ReadView& view, RunEntry* run) {
+  absl::flat_hash_map<SeriesKey, uint32_t> by_key;
+  FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, run->id, [&by_key](SeriesKey key, uint32_t id) {
+    by_key.emplace(std::move(key), id);
+  }));
+  cached_series_ += by_key.size();
+  run->by_key = std::move(by_key);
+  MakeRoom(run);
+  return absl::OkStatus();
+}
+
+void IdTable::MakeRoom(const RunEntry* keep) {
+  while (cached_series_ > cached_series_max_) {
+    RunEntry* oldest = nullptr;
+    for (auto& [name, run] : runs_) {
+      if (run.get() == keep || !run->by_key.has_value() || run->by_key->empty()) continue;
+      if (oldest == nullptr || run->last_used < oldest->last_used) oldest = run.get();
+    }
+    if (oldest == nullptr) return;
+    cached_series_ -= oldest->by_key->size();
+    oldest->by_key.reset();
+  }
+}
+
+void IdTable::Forget(const std::string& name) {
+  const auto found = runs_.find(name);
+  if (found == runs_.end()) return;
+  series_ -= found->second->series;
+  if (found->second->by_key.has_value()) cached_series_ -= found->second->by_key->size();
+  runs_.erase(found);
+}
+
+}  // namespace foreshock::store

@@ -1,0 +1,48 @@
+// Values of the store's own rows (points, steps, runs, series, format); all other rows are the
+// messages of daemon/model/rows.proto and shards.proto. Layout: docs/formats/store.md.
+//
+//   std::string row = EncodePoint(Storage::kF32, 1.25, kFlagPartial);
+//   double value;  uint32_t flags;
+//   if (!DecodePoint(row, &value, &flags)) return CorruptRow("points", key, "point");
+//
+// Decoders take exactly one whole value and answer false to anything else. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "daemon/model/catalogue.h"
+#include "daemon/model/rows.pb.h"
+#include "daemon/model/step.h"
+
+namespace foreshock::store {
+
+// The format this code reads and writes: "format 0, unstable".
+inline constexpr uint32_t kFormat = 0;
+
+std::string EncodeFormat(uint32_t format);
+bool DecodeFormat(std::string_view row, uint32_t* format);
+
+// `value` must be finite. It is stored as `storage` where that keeps it: f32 within 2^-24 relative,
+// i64 exactly. What would overflow, vanish or lose precision beyond that (a float's subnormals, a
+// fraction in a counter) is stored as f64, so a finite value stays finite and a nonzero one
+// nonzero.
+std::string EncodePoint(Storage storage, double value, uint32_t flags);
+bool DecodePoint(std::string_view row, double* value, uint32_t* flags);
+
+// Internal, naming run, step and series, if a sample of the step is not finite.
+absl::Status CheckPoint(const ClosedStep& step, const Sample& sample);
+
+// The attempt and the step are in the key and stay untouched.
+std::string EncodeStep(const StepRow& step);
+bool DecodeStep(std::string_view row, StepRow* step);
+
+std::string EncodeRun(uint32_t run, const model::RunRow& row);
+bool DecodeRun(std::string_view row, uint32_t* run, model::RunRow* message);
+
+std::string EncodeSeriesId(uint32_t series);
+bool DecodeSeriesId(std::string_view row, uint32_t* series);
+
+}  // namespace foreshock::store

@@ -1,0 +1,102 @@
+#!/bin/bash
+# What `make run` does after building: starts a daemon on a fresh data directory under build/demo,
+# replays a recorded run in which something goes wrong, shows what the daemon makes of it, and stays
+# up until Ctrl-C.
+#
+#   ONCE=1        end by itself; exit 0 only if the warning came before the loss broke
+#   CAPTURE=FILE  another capture (.fscap or .jsonl)
+#   SPEED=20x     as `foreshock replay --speed`; default full
+#   BIN=DIR       where the programs are; default build/release/bin
+set -euo pipefail
+cd -- "$(dirname -- "$0")/.."
+
+bin=${BIN:-build/release/bin}
+capture=${CAPTURE:-tests/data/captures/f_attn_201.fscap}
+speed=${SPEED:-full}
+once=${ONCE:-}
+demo=build/demo
+ready_seconds=15
+
+if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then bold=$'\033[1m' dim=$'\033[2m' plain=$'\033[0m'; else bold='' dim='' plain=''; fi
+title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+note() { printf '%s%s%s\n' "$dim" "$*" "$plain"; }
+fail() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+
+[ -r "$capture" ] || fail "cannot read the capture $capture"
+
+daemon=''
+stop_daemon() {
+  [ -n "$daemon" ] || return 0
+  kill -TERM "$daemon" 2>/dev/null || true
+  wait "$daemon" 2>/dev/null || true
+  daemon=''
+}
+trap stop_daemon EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# The well-known ports if nobody has them, else free ones.
+port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+grpc_port=7317
+http_port=7318
+if port_taken $grpc_port || port_taken $http_port; then
+  grpc_port=0
+  http_port=0
+fi
+
+rm -rf "$demo"
+mkdir -p "$demo"
+title "1. A daemon of its own"
+rules=()
+for file in rules/*.yaml; do rules+=(--rules "$file"); done
+# A process group of its own: Ctrl-C reaches this script, which then stops the daemon in order.
+set -m
+"$bin/foreshockd" --data-dir "$demo/data" "${rules[@]}" \
+  --listen-grpc "127.0.0.1:$grpc_port" --listen-http "127.0.0.1:$http_port" \
+  --address-file "$demo/address" >"$demo/foreshockd.log" 2>&1 &
+daemon=$!
+set +m
+for ((i = 0; i < ready_seconds * 20; i++)); do
+  [ -s "$demo/address" ] && break
+  kill -0 "$daemon" 2>/dev/null || { daemon=''; cat "$demo/foreshockd.log" >&2; fail "foreshockd did not start"; }
+  sleep 0.05
+done
+[ -s "$demo/address" ] || fail "foreshockd was not ready within $ready_seconds s, see $demo/foreshockd.log"
+grpc=$(sed -n 's/^grpc=//p' "$demo/address")
+http=$(sed -n 's/^http=//p' "$demo/address")
+export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http
+note "foreshockd listens on $grpc (gRPC) and $http (HTTP), its data and log are in $demo/"
+
+title "2. A recorded training run, pushed over gRPC as its ranks once did"
+note "$capture, eight ranks; a row every 100 steps as the daemon computes it, alerts where they come"
+note "QK entropy: how many directions the update of the attention operator uses (1: all, mean over"
+note "the heads of a layer; L1: layer 1 is the lowest). It falls when low precision biases attention."
+printf '\n'
+run=$(basename -- "$capture")
+run=${run%.*}
+"$bin/foreshock" replay "$capture" --run "$run" --watch --speed "$speed"
+
+title "3. Was the warning early?"
+code=0
+"$bin/foreshock" summary "$run" --require-lead || code=$?
+
+if [ -n "$once" ]; then
+  stop_daemon
+  exit "$code"
+fi
+
+title "4. Look around"
+cat <<END
+  http://$http/metrics                           what Prometheus scrapes
+  http://$http/api/v1/runs                       the same data as JSON
+  export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http PATH=\$PATH:$PWD/$bin
+  foreshock alerts                               every alert with its evidence
+  foreshock query $run attn.delta2.entropy_ratio_l1 --layer 1 --steps 300:600
+  foreshock query $run train.loss --steps 1300:
+  foreshock query $run --list                  all indicators there are
+  foreshock replay tests/data/captures/h_const_101.fscap --watch     a healthy run stays quiet
+  foreshock doctor                               is everything all right?
+
+The daemon stays up. Ctrl-C stops it.
+END
+wait "$daemon" || true

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Runs every benchmark of a bench build, one after the other: tests/bench/run.sh BUILD_DIR
+set -eu
+build=$1
+cd -- "$(dirname -- "$0")/../.."
+uname -srm
+grep -m 1 'model name' /proc/cpuinfo || true
+echo "load average before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+count=0
+for bench in $(find "$build/tests/bench" -maxdepth 1 -type f -name '*_bench' -perm -u+x | sort); do
+  printf '\n== %s\n' "$(basename "$bench")"
+  case $bench in
+    */load_bench) "$bench" "$build/bin/foreshockd" rules ;;
+    *) "$bench" ;;
+  esac
+  count=$((count + 1))
+done
+[ "$count" -gt 0 ] || { echo "bench: no benchmark in $build/tests/bench" >&2; exit 1; }

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""How foreshockd starts, reloads, refuses and stops."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
+
+from daemon_process import Daemon, cli, wait_until  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAPTURE = ROOT / "tests/data/captures/h_const_101.fscap"
+FORESHOCKD, FORESHOCK = "", ""
+RULES = """\
+groups:
+  - name: g
+    rules:
+      - alert: {name}
+        indicator: train.loss
+        threshold: {{above: 1000}}
+        labels: {{severity: warning}}
+"""
+RELOADED = "foreshock_config_last_reload_successful"
+
+
+class Lifecycle(unittest.TestCase):
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="foreshock_e2e_")
+        self.addCleanup(temporary.cleanup)
+        self.directory = pathlib.Path(temporary.name)
+        self.rules = self.directory / "rules.yaml"
+        self.rules.write_text(RULES.format(name="First"))
+
+    def daemon(self, **options):
+        daemon = Daemon(FORESHOCKD, self.directory, rules=[self.rules], **options)
+        self.addCleanup(daemon.__exit__)
+        return daemon
+
+    def run_daemon(self, *arguments, seconds=30):
+        return subprocess.run([FORESHOCKD, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=seconds, check=False)
+
+    def rule_names(self, daemon):
+        return daemon.get("/api/v1/rules")[1]
+
+    def test_starts_on_free_ports_and_says_which(self):
+        daemon = self.daemon().start()
+        self.assertNotIn(":0", f"{daemon.grpc} {daemon.http}".replace(":0.", ""))
+        self.assertEqual(daemon.get("/-/healthy")[0], 200)
+        self.assertEqual(daemon.get("/-/ready")[0], 200)
+        self.assertIn(daemon.grpc, daemon.log_text())
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_sigterm_under_load_drains_and_keeps_what_was_acknowledged(self):
+        daemon = self.daemon().start()
+        replay = threading.Thread(target=lambda: cli(FORESHOCK, "replay", CAPTURE, "--run", "load",
+                                                     server=daemon.grpc))
+        replay.start()
+        committed = wait_until(lambda: daemon.metric("foreshock_ingest_reports_committed_total") or
+                               "load" in daemon.get("/api/v1/runs")[1], 60, "a report is committed")
+        self.assertTrue(committed)
+        started = time.monotonic()
+        self.assertEqual(daemon.stop(seconds=60), 0)
+        self.assertLess(time.monotonic() - started, 15, "the deadline is 10 s")
+        replay.join()
+        daemon.start()
+        done = cli(FORESHOCK, "replay", CAPTURE, "--run", "load", "-o", "json", server=daemon.grpc,
+                   check=0)
+        self.assertNotIn('"skipped":0,', done.stdout)
+        points = cli(FORESHOCK, "query", "load", "train.loss", server=daemon.grpc, check=0).stdout
+        self.assertIn("1500 points", points.replace("1 500", "1500"))
+
+    def test_sighup_with_good_rules_takes_them(self):
+        daemon = self.daemon().start()
+        self.assertIn("First", self.rule_names(daemon))
+        self.rules.write_text(RULES.format(name="Second"))
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: "Second" in self.rule_names(daemon), 20, "the new rules are in force")
+        self.assertEqual(daemon.metric(RELOADED), 1)
+
+    def test_sighup_with_bad_rules_keeps_the_old_ones_and_says_so(self):
+        daemon = self.daemon().start()
+        self.rules.write_text("groups: [{name: g, rules: [{alert: Bad, nonsense: 1}]}]\n")
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: daemon.metric(RELOADED) == 0, 20, "the metric shows the failed reload")
+        self.assertIn("First", self.rule_names(daemon))
+        self.assertEqual(daemon.get("/-/ready")[0], 200)
+        self.rules.write_text(RULES.format(name="Third"))
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: daemon.metric(RELOADED) == 1, 20, "the metric shows the good reload")
+        self.assertIn("Third", self.rule_names(daemon))
+
+    def test_second_daemon_on_the_same_data_refuses(self):
+        daemon = self.daemon().start()
+        done = self.run_daemon("--data-dir", daemon.data, "--listen-grpc", "127.0.0.1:0",
+                               "--listen-http", "127.0.0.1:0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(str(daemon.data), done.stderr)
+        self.assertEqual(daemon.get("/-/ready")[0], 200)
+
+    def test_port_in_use_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for flag, other in (("--listen-grpc", "--listen-http"),
+                                ("--listen-http", "--listen-grpc")):
+                with self.subTest(flag=flag):
+                    done = self.run_daemon("--data-dir", self.directory / "data", flag, address,
+                                           other, "127.0.0.1:0", "--rules", self.rules)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn(address, done.stderr)
+
+    def test_foreign_or_unwritable_data_directory_is_refused_and_left_alone(self):
+        foreign = self.directory / "foreign"
+        foreign.mkdir()
+        (foreign / "thesis.tex").write_text("dear")
+        done = self.run_daemon("--data-dir", foreign, "--listen-grpc", "127.0.0.1:0",
+                               "--listen-http", "127.0.0.1:0", "--rules", self.rules)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(str(foreign), done.stderr)
+        self.assertEqual(os.listdir(foreign), ["thesis.tex"])
+        done = self.run_daemon("--data-dir", self.directory / "no/such/parent", "--rules",
+                               self.rules)
+        self.assertIn(done.returncode, (1, 2))
+        self.assertIn("no/such/parent", done.stderr)
+
+    def test_bad_usage_and_bad_configuration_exit_2(self):
+        config = self.directory / "foreshockd.yaml"
+        config.write_text("data_directory: /tmp/x\nnonsense: 1\n")
+        for arguments in (["--frobnicate"], [], ["--config", config, "--check-config"],
+                          ["--config", self.directory / "none.yaml", "--check-config"]):
+            with self.subTest(arguments=arguments):
+                done = self.run_daemon(*arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+        done = self.run_daemon("--config", config, "--check-config")
+        self.assertIn(f"{config}:2:1: ", done.stderr)
+
+    def test_check_config_prints_what_is_in_force(self):
+        done = self.run_daemon("--data-dir", self.directory / "data", "--rules", self.rules,
+                               "--check-config")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("data_directory", done.stdout)
+        self.assertFalse((self.directory / "data").exists())
+
+
+if __name__ == "__main__":
+    FORESHOCKD, FORESHOCK = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,0 +1,28 @@
+// Numbered batches, each with rows of every kind, and the check that exactly the first N of them
+// are in a store: none missing, none twice, none in part.
+//
+//   for (int64_t n = 1; n <= 10; ++n) ASSERT_OK(store->Write(NumberedBatch(n, 0)));
+//   EXPECT_EQ(CheckHoldsExactly(*store, 10), "");
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/store/store.h"
+
+namespace foreshock {
+
+inline constexpr char kNumberedRun[] = "numbered";
+
+// Batch `n` (from 1) closes step n, adds report n, settles step n - 3 and moves the marks of the
+// rank and the attempt to n. Every tenth brings a new series. `ballast_bytes` that do not compress
+// go into an alert, which stays.
+StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes);
+
+// The number of the last batch in the store, by its rank's mark; 0: none, -1: cannot be read.
+int64_t LastBatch(const Store& store);
+
+// Empty, or what is wrong.
+std::string CheckHoldsExactly(const Store& store, int64_t batches);
+
+}  // namespace foreshock

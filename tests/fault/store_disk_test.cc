@@ -1,0 +1,185 @@
+// A disk that is full, read-only or forbidden. The small disk is a tmpfs mount, which needs root:
+// without it those tests are skipped and say so; store_write_failure_test.cc covers full disks
+// without privileges.
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/store/store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fault/store_batches.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kAlertBytes = 64 << 10;
+constexpr int kBatchesMax = 2000;  // more than fit on the small disk
+
+class SmallDiskTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    mounted_ = mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=20m") == 0;
+    if (!mounted_) {
+      GTEST_SKIP() << "cannot mount a small tmpfs here (" << std::strerror(errno)
+                   << "); needs root with CAP_SYS_ADMIN";
+    }
+  }
+  void TearDown() override {
+    if (mounted_) umount2(directory_.path().c_str(), MNT_DETACH);
+  }
+
+  StoreOptions Options() const {
+    return {.directory = directory_.File("data"), .write_buffer_bytes = 2 << 20};
+  }
+
+  // Takes `bytes` of the disk away until it is removed.
+  void PutBallast(size_t bytes) {
+    std::ofstream(directory_.File("ballast")) << std::string(bytes, 'x');
+    ASSERT_EQ(std::filesystem::file_size(directory_.File("ballast")), bytes);
+  }
+  // Takes all that is left.
+  void FillRest() {
+    std::ofstream file(directory_.File("ballast"), std::ios::binary | std::ios::app);
+    const std::string block(4 << 10, 'x');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+  void RemoveBallast() { std::filesystem::remove(directory_.File("ballast")); }
+
+  // Writes batches after `batches` until one is refused; the number of those that were not.
+  int64_t FillUp(Store* store, int64_t batches, absl::Status* refusal) {
+    for (int i = 0; i < kBatchesMax; ++i) {
+      *refusal = store->Write(NumberedBatch(batches + 1, kAlertBytes));
+      if (!refusal->ok()) return batches;
+      ++batches;
+    }
+    ADD_FAILURE() << "the disk did not fill up";
+    return batches;
+  }
+
+  TempDir directory_;
+  bool mounted_ = false;
+};
+
+TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByItself) {
+  PutBallast(10 << 20);
+  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
+  absl::Status refusal;
+  const int64_t batches = FillUp(store.get(), 0, &refusal);
+  EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot write")));
+  EXPECT_GT(batches, 0);
+  EXPECT_FALSE(store->Stats().writable);
+  EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
+
+  // Still full: refused again and again, never in part, never in the way of reads.
+  FillRest();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kAlertBytes)),
+                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
+    EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
+  }
+
+  RemoveBallast();
+  ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
+  EXPECT_TRUE(store->Stats().writable);
+  ASSERT_OK(store->Write(NumberedBatch(batches + 2, kAlertBytes)));
+  EXPECT_EQ(CheckHoldsExactly(*store, batches + 2), "");
+  store.reset();
+  ASSERT_OK_AND_ASSIGN(store, OpenStore(Options()));
+  EXPECT_EQ(CheckHoldsExactly(*store, batches + 2), "");
+}
+
+TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
+  constexpr size_t kBallastBytes = 17 << 20;  // what is stored fits into the rest several times
+  PutBallast(kBallastBytes);
+  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
+  std::atomic<bool> stop = false;
+  std::atomic<int> failures = 0;
+  std::atomic<int> reads = 0;
+  std::thread reader([&] {
+    while (!stop) {
+      const int64_t last = LastBatch(*store);
+      if (last < 0) ++failures;
+      if (last > 0 && !store->Steps(kNumberedRun, {}, [](const StepRow&) { return true; }).ok()) {
+        ++failures;
+      }
+      ++reads;
+    }
+  });
+  int64_t batches = 0;
+  for (int round = 0; round < 3; ++round) {
+    absl::Status refusal;
+    batches = FillUp(store.get(), batches, &refusal);
+    EXPECT_THAT(refusal,
+                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("store: cannot")));
+    RemoveBallast();
+    EXPECT_OK(store->Write(NumberedBatch(++batches, kAlertBytes)));
+    FillRest();
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_GT(reads, 0);
+  EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
+}
+
+TEST_F(SmallDiskTest, AReadOnlyMediumIsUnavailableForWritesAndRefusedOnOpening) {
+  const std::string path = directory_.path();
+  // A writer with open files keeps a file system writable, so this one is closed first.
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    ASSERT_OK(store->Write(NumberedBatch(1, 0)));
+  }
+  ASSERT_EQ(mount("tmpfs", path.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0)
+      << std::strerror(errno);
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Read-only file system")));
+  StoreOptions read_only = Options();
+  read_only.read_only = true;
+  ASSERT_OK_AND_ASSIGN(const auto reader, OpenStore(read_only));
+  EXPECT_EQ(CheckHoldsExactly(*reader, 1), "");
+}
+
+TEST_F(SmallDiskTest, ADiskThatIsFullFromTheStartIsResourceExhausted) {
+  FillRest();
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
+}
+
+// An immutable directory stops root too, where the file system knows the flag.
+TEST(StoreDirectoryTest, ADirectoryThatTakesNoFilesIsPermissionDenied) {
+  TempDir parent;
+  const std::string path = parent.File("data");
+  std::filesystem::create_directory(path);
+  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  int flags = FS_IMMUTABLE_FL;
+  if (ioctl(directory, FS_IOC_SETFLAGS, &flags) != 0) {
+    close(directory);
+    GTEST_SKIP() << "cannot make a directory immutable here (" << std::strerror(errno) << ")";
+  }
+  EXPECT_THAT(OpenStore({.directory = path}),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
+  flags = 0;
+  EXPECT_EQ(ioctl(directory, FS_IOC_SETFLAGS, &flags), 0);
+  close(directory);
+}
+
+}  // namespace
+}  // namespace foreshock

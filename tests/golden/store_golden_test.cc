@@ -1,0 +1,179 @@
+// The bytes of format 0: what one known batch becomes, and that a store of these bytes reads back.
+// The rows are explained one by one in docs/formats/store.md.
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/store/database.h"
+#include "daemon/store/store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr store::Family kAllFamilies[] = {store::Family::kRows, store::Family::kOpen,
+                                          store::Family::kPoints};
+
+const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
+const SeriesKey kHead{"attn.delta2.entropy", 3, Unit::kHead, 7, ""};
+const SeriesKey kTensor{"tensor.nonfinite", 2, Unit::kTensor, 0, "grad/wq"};
+
+std::string GoldenPath() {
+  return std::string(FORESHOCK_SOURCE_DIR) + "/tests/data/golden/store/format_0.txt";
+}
+
+StoreBatch KnownBatch() {
+  StoreBatch batch;
+  model::RunRow& run = batch.runs.emplace_back();
+  run.set_name("exp-42");
+  run.set_created_unix_ns(1'800'000'000'000'000'000);
+  model::AttemptRow attempt;
+  attempt.set_number(1);
+  attempt.set_launch_id("launch");
+  attempt.set_first_step(0);
+  attempt.set_last_step(1200);
+  batch.attempts.push_back({"exp-42", attempt});
+  model::RankRow rank;
+  rank.set_rank(5);
+  rank.set_client_instance("c1");
+  rank.set_committed_seq(1201);
+  batch.ranks.push_back({"exp-42", 1, rank});
+  model::ShardReport report;
+  report.set_rank(5);
+  report.set_client_instance("c1");
+  report.set_seq(1202);
+  report.set_step(1201);
+  batch.reports.push_back({"exp-42", 1, report});
+
+  ClosedStep step;
+  step.run = "exp-42";
+  step.row = {1, 1200, 1'800'000'060'000'000'000, 4'194'304, 8, false, true, false};
+  step.samples = {
+      {kLoss, 2.5, 0}, {kHead, 1e300, kFlagPartial}, {kTensor, 3, kFlagEval | kFlagSampled}};
+  batch.steps.push_back(step);
+  model::AlertRow alert;
+  alert.mutable_alert()->set_id("a1");
+  alert.set_notified_firing(true);
+  batch.alerts.push_back({"exp-42", alert});
+  model::EventRow event;
+  event.set_attempt(1);
+  event.mutable_event()->set_kind(v1::EVENT_KIND_CHECKPOINT_SAVED);
+  event.mutable_event()->set_step(1000);
+  event.mutable_event()->set_name("ckpt");
+  batch.events.push_back({"exp-42", event});
+  model::CoactivationRow coactivation;
+  coactivation.set_layer(3);
+  coactivation.set_tokens(64);
+  batch.coactivation.push_back({"exp-42", 1, coactivation});
+  return batch;
+}
+
+// "family key value" in hex, one row a line, in the order of the store.
+std::string Dump(const store::Database& database) {
+  std::string text;
+  for (const store::Family family : kAllFamilies) {
+    const std::unique_ptr<rocksdb::Iterator> it(
+        database.db()->NewIterator({}, database.family(family)));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      absl::StrAppend(&text, store::FamilyName(family), " ",
+                      absl::BytesToHexString(it->key().ToString()), " ",
+                      absl::BytesToHexString(it->value().ToString()), "\n");
+    }
+  }
+  return text;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(StoreGoldenTest, AKnownBatchBecomesTheseBytes) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    ASSERT_OK(store->Write(KnownBatch()));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+  EXPECT_EQ(Dump(*database), ReadFile(GoldenPath()));
+}
+
+TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatch) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  {
+    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+    for (const absl::string_view line :
+         absl::StrSplit(ReadFile(GoldenPath()), '\n', absl::SkipEmpty())) {
+      const std::vector<std::string> parts = absl::StrSplit(line, ' ');
+      ASSERT_EQ(parts.size(), 3u) << line;
+      for (const store::Family family : kAllFamilies) {
+        if (store::FamilyName(family) != parts[0]) continue;
+        ASSERT_TRUE(database->db()
+                        ->Put({}, database->family(family), absl::HexStringToBytes(parts[1]),
+                              absl::HexStringToBytes(parts[2]))
+                        .ok());
+      }
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  const StoreBatch expected = KnownBatch();
+  const auto equals = [](const auto& row) { return row.SerializeAsString(); };
+  ASSERT_OK_AND_ASSIGN(const auto run, store->Run("exp-42"));
+  EXPECT_EQ(equals(run), equals(expected.runs[0]));
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store->Attempts("exp-42"));
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(equals(attempts[0]), equals(expected.attempts[0].row));
+  ASSERT_OK_AND_ASSIGN(const auto ranks, store->Ranks("exp-42", 1));
+  ASSERT_EQ(ranks.size(), 1u);
+  EXPECT_EQ(equals(ranks[0]), equals(expected.ranks[0].row));
+  ASSERT_OK_AND_ASSIGN(const auto alerts, store->Alerts("exp-42"));
+  ASSERT_EQ(alerts.size(), 1u);
+  EXPECT_EQ(equals(alerts[0]), equals(expected.alerts[0].row));
+  ASSERT_OK_AND_ASSIGN(const auto events, store->Events("exp-42"));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(equals(events[0]), equals(expected.events[0].row));
+  ASSERT_OK_AND_ASSIGN(const auto coactivation, store->Coactivation("exp-42", 1));
+  ASSERT_EQ(coactivation.size(), 1u);
+  EXPECT_EQ(equals(coactivation[0]), equals(expected.coactivation[0].row));
+
+  std::vector<StepRow> steps;
+  ASSERT_OK(store->Steps("exp-42", {}, [&steps](const StepRow& step) {
+    steps.push_back(step);
+    return true;
+  }));
+  EXPECT_THAT(steps, ElementsAre(expected.steps[0].row));
+  for (const Sample& sample : expected.steps[0].samples) {
+    std::vector<Point> points;
+    ASSERT_OK(store->Points("exp-42", sample.series, {}, [&points](const Point& point) {
+      points.push_back(point);
+      return true;
+    }));
+    EXPECT_THAT(points, ElementsAre(Point{1, 1200, sample.value, sample.flags}))
+        << sample.series.indicator;
+  }
+  std::vector<std::string> reports;
+  ASSERT_OK(store->OpenReports("exp-42", 1, [&](const model::ShardReport& report) {
+    reports.push_back(equals(report));
+    return true;
+  }));
+  EXPECT_THAT(reports, ElementsAre(equals(expected.reports[0].row)));
+}
+
+}  // namespace
+}  // namespace foreshock

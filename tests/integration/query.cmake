@@ -1,0 +1,3 @@
+foreshock_test(query_service_test LABEL integration
+  SOURCES query_service_test.cc
+  LINK foreshock::query foreshock::http foreshock::test_support gRPC::grpc++)

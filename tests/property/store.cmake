@@ -1,0 +1,3 @@
+foreshock_test(store_property_test LABEL property
+  SOURCES store_property_test.cc
+  LINK foreshock::store foreshock::test_support)

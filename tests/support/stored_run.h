@@ -1,0 +1,110 @@
+// A small run in a store: two attempts, the second resumed at step 60; loss at every step and
+// expert shares of two layers at every tenth; three alerts and two events.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/query/live_state.h"
+#include "daemon/store/store.h"
+#include "tests/support/status_matchers.h"
+
+namespace foreshock {
+
+inline ClosedStep StoredStep(const std::string& run, uint32_t attempt, int64_t step) {
+  ClosedStep closed;
+  closed.run = run;
+  closed.row.attempt = attempt;
+  closed.row.step = step;
+  closed.row.time_unix_ns = 1'800'000'000'000'000'000 + step;
+  closed.row.tokens = 4096;
+  closed.row.ranks = 2;
+  closed.row.skipped = step == 5;
+  // A binary fraction, exact in float32: attempt 2 differs from attempt 1.
+  closed.samples.push_back({{"train.loss", kNoLayer, Unit::kNone, 0, ""},
+                            8.0 - 0.0625 * static_cast<double>(step) + attempt,
+                            0});
+  if (step % 10 == 0) {
+    for (int32_t layer = 0; layer < 2; ++layer) {
+      for (int64_t expert = 0; expert < 4; ++expert) {
+        closed.samples.push_back({{"load.share", layer, Unit::kExpert, expert, ""},
+                                  0.25 * static_cast<double>(expert) + layer,
+                                  step == 20 ? kFlagPartial | kFlagSampled : 0u});
+      }
+    }
+  }
+  return closed;
+}
+
+inline void StoreAlert(const std::string& run, const std::string& id, v1::AlertState state,
+                       int64_t step, StoreBatch* batch) {
+  model::AlertRow row;
+  v1::Alert* alert = row.mutable_alert();
+  alert->set_id(id);
+  alert->set_run(run);
+  alert->set_attempt(1);
+  alert->set_rule("Delta2EntropyFalls");
+  alert->set_severity("warning");
+  alert->set_state(state);
+  alert->set_pending_step(step);
+  batch->alerts.push_back({run, row});
+}
+
+// Attempt 1 closed steps 0..99, attempt 2 steps 60..79.
+inline void StoreRun(const std::string& run, int64_t created_unix_ns, Store* store) {
+  StoreBatch batch;
+  model::RunRow row;
+  row.set_name(run);
+  row.mutable_model()->set_layers(2);
+  row.mutable_model()->set_experts(4);
+  (*row.mutable_labels())["team"] = "blue";
+  row.set_created_unix_ns(created_unix_ns);
+  batch.runs.push_back(row);
+  for (uint32_t number : {1u, 2u}) {
+    model::AttemptRow attempt;
+    attempt.set_number(number);
+    attempt.set_launch_id("launch-" + std::to_string(number));
+    attempt.set_world_size(2);
+    attempt.set_first_step(number == 1 ? 0 : 60);
+    attempt.set_last_step(number == 1 ? 99 : 79);
+    attempt.set_started_unix_ns(created_unix_ns + number);
+    if (number == 1) {
+      attempt.set_state(v1::RUN_STATE_FAILED);
+    } else {
+      attempt.set_parent(1);
+    }
+    batch.attempts.push_back({run, attempt});
+    for (int64_t step = attempt.first_step(); step <= attempt.last_step(); ++step) {
+      batch.steps.push_back(StoredStep(run, number, step));
+    }
+  }
+  StoreAlert(run, run + "/old", v1::ALERT_STATE_RESOLVED, 40, &batch);
+  StoreAlert(run, run + "/firing", v1::ALERT_STATE_FIRING, 30, &batch);
+  StoreAlert(run, run + "/pending", v1::ALERT_STATE_PENDING, 70, &batch);
+  for (const int64_t step : {50, 10}) {
+    model::EventRow event;
+    event.set_attempt(1);
+    event.mutable_event()->set_kind(v1::EVENT_KIND_CHECKPOINT_SAVED);
+    event.mutable_event()->set_step(step);
+    event.mutable_event()->set_name("step-" + std::to_string(step));
+    event.set_time_unix_ns(created_unix_ns + step);
+    batch.events.push_back({run, event});
+  }
+  ASSERT_OK(store->Write(batch));
+}
+
+class FakeLiveState final : public LiveState {
+ public:
+  std::map<uint32_t, uint32_t> Connected(const std::string& run) const override {
+    const auto it = connected.find(run);
+    return it == connected.end() ? std::map<uint32_t, uint32_t>{} : it->second;
+  }
+  std::vector<v1::RuleInfo> Rules() const override { return rules; }
+  v1::GetStatusResponse Status() const override { return status; }
+
+  std::map<std::string, std::map<uint32_t, uint32_t>> connected;
+  std::vector<v1::RuleInfo> rules;
+  v1::GetStatusResponse status;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,199 @@
+// How the CLI writes: values, tables, step ranges, alerts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "client/cli/alert_block.h"
+#include "client/cli/format.h"
+#include "client/cli/step_range.h"
+#include "client/cli/table.h"
+#include "client/cli/terminal.h"
+#include "tests/support/status_matchers.h"
+
+namespace foreshock::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Terminal kPlain(/*is_tty=*/false, /*color=*/false, /*columns=*/80);
+const Terminal kColored(/*is_tty=*/true, /*color=*/true, /*columns=*/80);
+
+TEST(FormatTest, ValuesHaveFourSignificantDigits) {
+  const struct {
+    double value;
+    const char* text;
+  } kCases[] = {{0, "0"},
+                {1499, "1499"},
+                {-3, "-3"},
+                {0.71344, "0.7134"},
+                {12.3456, "12.35"},
+                {123.456, "123.5"},
+                {12345.6, "12346"},
+                {0.00012345, "1.234e-04"},
+                {2.5e7 + 0.5, "2.500e+07"},
+                {-0.5, "-0.5000"},
+                {9.9996, "10.000"},
+                {1e300, "1.000e+300"}};
+  for (const auto& c : kCases) EXPECT_EQ(FormatValue(c.value), c.text) << c.value;
+}
+
+TEST(FormatTest, BytesCountsAndDurationsNameTheirUnit) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(FormatBytes(64ull << 20), "64 MiB");
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1234567), "1 234 567");
+  EXPECT_EQ(ShortDuration(absl::Milliseconds(840)), "0.8 s");
+  EXPECT_EQ(ShortDuration(absl::Seconds(61)), "61 s");
+  EXPECT_EQ(ShortDuration(absl::Minutes(192)), "3 h 12 min");
+  EXPECT_EQ(ShortDuration(absl::Hours(50)), "2 d 2 h");
+  EXPECT_EQ(Plural(1, "alert"), "1 alert");
+  EXPECT_EQ(Plural(0, "alert"), "0 alerts");
+}
+
+TEST(FormatTest, WhereNamesLayerAndUnit) {
+  v1::Series series;
+  EXPECT_EQ(FormatWhere(series), "whole run");
+  series.set_layer(0);
+  EXPECT_EQ(FormatWhere(series), "layer 0");
+  series.set_unit(v1::UNIT_HEAD);
+  series.set_unit_id(3);
+  EXPECT_EQ(FormatWhere(series), "layer 0, head 3");
+  v1::Alert alert;
+  EXPECT_EQ(FormatWhere(alert), "whole run");
+  alert.add_layers(0);
+  alert.add_layers(2);
+  EXPECT_EQ(FormatWhere(alert), "layers 0, 2");
+  alert.set_all_layers(true);
+  alert.set_rank(5);
+  EXPECT_EQ(FormatWhere(alert), "all layers, rank 5");
+}
+
+TEST(FormatTest, FlagsAreWordsAndUnknownOnesNumbers) {
+  v1::Point point;
+  EXPECT_EQ(FormatFlags(point), "");
+  point.add_flags(v1::QUALITY_FLAG_GRID);
+  point.add_flags(v1::QUALITY_FLAG_FEW_TOKENS);
+  point.add_flags(static_cast<v1::QualityFlag>(99));
+  EXPECT_EQ(FormatFlags(point), "grid, few_tokens, 99");
+}
+
+TEST(FormatTest, SparklineRisesWithTheValues) {
+  EXPECT_EQ(Sparkline({}, 10), "");
+  EXPECT_EQ(Sparkline({1, 1, 1}, 10), "▄▄▄");
+  EXPECT_EQ(Sparkline({0, 1, 2, 3, 4, 5, 6, 7}, 8), "▁▂▃▄▅▆▇█");
+  EXPECT_EQ(DisplayWidth(Sparkline(std::vector<double>(1000, 2.0), 60)), 60u);
+}
+
+TEST(TableTest, ColumnsAreAsWideAsTheirWidestCell) {
+  Table table({{"run"}, {"last step", Align::kRight}});
+  table.AddRow({"é-run", "7"});
+  table.AddRow({"x", "1499"});
+  EXPECT_EQ(table.Render(kPlain),
+            "RUN    LAST STEP\n"
+            "é-run          7\n"
+            "x           1499\n");
+}
+
+TEST(TableTest, PaintDoesNotMoveColumns) {
+  Table table({{"a"}, {"b"}});
+  table.AddRow({kColored.Paint(Style::kRed, "red"), "x"});
+  table.AddRow({"plain", "y"});
+  EXPECT_THAT(table.Render(kPlain), HasSubstr("\033[31mred\033[0m    x\nplain  y\n"));
+}
+
+TEST(StepRangeTest, EitherEndMayBeMissing) {
+  const struct {
+    const char* text;
+    std::optional<int64_t> first, last;
+  } kGood[] = {{"3:9", 3, 9},           {"3:", 3, std::nullopt},
+               {":9", std::nullopt, 9}, {":", std::nullopt, std::nullopt},
+               {"420", 420, 420},       {"0:0", 0, 0}};
+  for (const auto& c : kGood) {
+    const auto range = ParseSteps(c.text);
+    ASSERT_TRUE(range.ok()) << c.text;
+    EXPECT_EQ(range->first, c.first) << c.text;
+    EXPECT_EQ(range->last, c.last) << c.text;
+  }
+}
+
+TEST(StepRangeTest, WhatIsNoRangeIsRefusedWithWhatIsAllowed) {
+  for (const char* text : {"", "9:3", "-1:3", "a:b", "1:2:3", "1.5", "99999999999999999999"}) {
+    const auto range = ParseSteps(text);
+    ASSERT_FALSE(range.ok()) << text;
+    EXPECT_THAT(std::string(range.status().message()), HasSubstr("FIRST:LAST")) << text;
+  }
+}
+
+v1::Alert SomeAlert() {
+  v1::Alert alert;
+  alert.set_run("exp-42");
+  alert.set_attempt(2);
+  alert.set_rule("QkEntropyFalls");
+  alert.set_state(v1::ALERT_STATE_FIRING);
+  alert.set_severity("critical");
+  alert.set_fault("low_precision_attention");
+  alert.set_indicator("attn.delta2.entropy_ratio_l1");
+  alert.add_layers(1);
+  alert.set_value(0.60);
+  alert.set_baseline(0.80);
+  alert.set_pending_step(440);
+  alert.set_firing_step(460);
+  alert.set_last_healthy_step(430);
+  alert.set_checkpoint("step-400");
+  alert.set_summary("The attention update loses directions.");
+  return alert;
+}
+
+TEST(AlertBlockTest, SaysWhatWhereSinceWhenAgainstWhatAndWhatToDo) {
+  v1::Alert alert = SomeAlert();
+  v1::Evidence* first = alert.add_evidence();
+  first->set_step(440);
+  first->set_supports(true);
+  first->set_text("entropy fell in layer 1");
+  v1::Evidence* second = alert.add_evidence();
+  second->set_rule("LearningRateRises");
+  const std::string block = AlertBlock(alert, kPlain);
+  for (const char* part :
+       {"CRITICAL  low_precision_attention  firing", "QkEntropyFalls", "exp-42, attempt 2",
+        "layer 1", "began at step 440, fired at step 460",
+        "attn.delta2.entropy_ratio_l1 = 0.6000, baseline 0.8000 (-25 %)",
+        "step 430; roll back to checkpoint step-400", "1. for step 440: entropy fell in layer 1",
+        "2. against LearningRateRises did not move", "The attention update loses directions."}) {
+    EXPECT_THAT(block, HasSubstr(part));
+  }
+  EXPECT_THAT(block, Not(HasSubstr("\033")));
+}
+
+TEST(AlertBlockTest, LeavesOutWhatIsNotKnownAndWrapsLongText) {
+  v1::Alert alert = SomeAlert();
+  alert.clear_baseline();
+  alert.clear_last_healthy_step();
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += "word ";
+  alert.set_description(words);
+  const std::string block = AlertBlock(alert, kPlain);
+  EXPECT_THAT(block, AllOf(Not(HasSubstr("baseline")), Not(HasSubstr("healthy"))));
+  size_t begin = 0;
+  while (begin < block.size()) {
+    const size_t end = block.find('\n', begin);
+    EXPECT_LE(DisplayWidth(block.substr(begin, end - begin)), 80u);
+    begin = end + 1;
+  }
+}
+
+TEST(TerminalTest, PaintsOnlyWhereColoursAreShown) {
+  EXPECT_EQ(kPlain.Paint(Style::kRed, "x"), "x");
+  EXPECT_EQ(kColored.Paint(Style::kRed, "x"), "\033[31mx\033[0m");
+  EXPECT_EQ(kColored.Paint(Style::kPlain, "x"), "x");
+  EXPECT_EQ(DisplayWidth(kColored.Paint(Style::kRed, "äx")), 2u);
+}
+
+}  // namespace
+}  // namespace foreshock::cli

@@ -1,0 +1,542 @@
+#include "daemon/pipeline/pipeline.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+#include "daemon/base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/status_matchers.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kRules[] = R"(
+groups:
+  - name: training
+    rules:
+      - alert: loss_high
+        indicator: train.loss
+        threshold: {above: 10, clear: 9}
+        samples: {hits: 1, of: 1, clear: 1}
+        gate: none
+        labels: {severity: critical}
+)";
+
+// Passes everything on to a memory store, but refuses to write while told so.
+class RefusingStore final : public Store {
+ public:
+  explicit RefusingStore(Store* inner) : inner_(inner) {}
+  std::atomic<bool> refuse{false};
+
+  absl::Status Write(const StoreBatch& batch) override {
+    if (refuse) return absl::ResourceExhaustedError("no space left");
+    return inner_->Write(batch);
+  }
+  absl::Status Sync() override { return inner_->Sync(); }
+  absl::StatusOr<std::vector<model::RunRow>> Runs() const override { return inner_->Runs(); }
+  absl::StatusOr<model::RunRow> Run(const std::string& run) const override {
+    return inner_->Run(run);
+  }
+  absl::StatusOr<std::vector<model::AttemptRow>> Attempts(const std::string& run) const override {
+    return inner_->Attempts(run);
+  }
+  absl::StatusOr<std::vector<model::RankRow>> Ranks(const std::string& run,
+                                                    uint32_t attempt) const override {
+    return inner_->Ranks(run, attempt);
+  }
+  absl::Status OpenReports(
+      const std::string& run, uint32_t attempt,
+      const std::function<bool(const model::ShardReport&)>& visit) const override {
+    return inner_->OpenReports(run, attempt, visit);
+  }
+  absl::StatusOr<std::vector<model::AlertRow>> Alerts(const std::string& run) const override {
+    return inner_->Alerts(run);
+  }
+  absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const override {
+    return inner_->Events(run);
+  }
+  absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(
+      const std::string& run, uint32_t attempt) const override {
+    return inner_->Coactivation(run, attempt);
+  }
+  absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
+                                                const SeriesFilter& filter) const override {
+    return inner_->Series(run, filter);
+  }
+  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
+                      const std::function<bool(const Point&)>& visit) const override {
+    return inner_->Points(run, series, range, visit);
+  }
+  absl::Status Steps(const std::string& run, const StepRange& range,
+                     const std::function<bool(const StepRow&)>& visit) const override {
+    return inner_->Steps(run, range, visit);
+  }
+  absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override {
+    return inner_->DeleteRun(run);
+  }
+  StoreStats Stats() const override { return inner_->Stats(); }
+
+ private:
+  Store* const inner_;
+};
+
+class RecordingListener final : public PipelineListener {
+ public:
+  void OnStep(const ClosedStep& step) override {
+    MutexLock lock(&mutex_);
+    steps_.push_back(step.row);
+  }
+  void OnAlert(const model::AlertRow& row, bool restored) override {
+    MutexLock lock(&mutex_);
+    (restored ? restored_ : alerts_).push_back(row.alert());
+  }
+  void OnRun(const std::string&, const std::vector<AttemptStatus>&) override {}
+  void OnRound() override {}
+  void OnRunDeleted(const std::string& run) override {
+    MutexLock lock(&mutex_);
+    deleted_.push_back(run);
+  }
+
+  std::vector<v1::Alert> alerts() const {
+    MutexLock lock(&mutex_);
+    return alerts_;
+  }
+  std::vector<v1::Alert> restored() const {
+    MutexLock lock(&mutex_);
+    return restored_;
+  }
+  std::vector<std::string> deleted() const {
+    MutexLock lock(&mutex_);
+    return deleted_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<StepRow> steps_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Alert> alerts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Alert> restored_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> deleted_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What a rank's stream hears; waits with a deadline.
+class Ears {
+ public:
+  PushStream::AckFn OnAck() {
+    return [this](const v1::Ack& ack) {
+      MutexLock lock(&mutex_);
+      acked_ = std::max(acked_, ack.seq());
+      duplicates_ += ack.duplicates();
+      rejections_.insert(rejections_.end(), ack.rejections().begin(), ack.rejections().end());
+      changed_.NotifyAll();
+    };
+  }
+  PushStream::EndFn OnEnd() {
+    return [this](const absl::Status& status) {
+      MutexLock lock(&mutex_);
+      ended_ = status;
+      changed_.NotifyAll();
+    };
+  }
+  bool WaitForSeq(uint64_t seq) {
+    return Wait([this, seq]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return acked_ >= seq; });
+  }
+  bool WaitForEnd() {
+    return Wait([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !ended_.ok(); });
+  }
+  uint64_t acked() const {
+    MutexLock lock(&mutex_);
+    return acked_;
+  }
+  uint64_t duplicates() const {
+    MutexLock lock(&mutex_);
+    return duplicates_;
+  }
+  std::vector<v1::Rejection> rejections() const {
+    MutexLock lock(&mutex_);
+    return rejections_;
+  }
+  absl::Status ended() const {
+    MutexLock lock(&mutex_);
+    return ended_;
+  }
+
+ private:
+  template <typename Condition>
+  bool Wait(const Condition& condition) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    MutexLock lock(&mutex_);
+    while (!condition()) {
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) return false;
+      changed_.WaitFor(&mutex_, left);
+    }
+    return true;
+  }
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  uint64_t acked_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t duplicates_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<v1::Rejection> rejections_ ABSL_GUARDED_BY(mutex_);
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+v1::Hello HelloOf(uint32_t rank, const std::string& launch = "launch-a",
+                  const std::string& instance = "", uint32_t world_size = 1) {
+  v1::Hello hello;
+  hello.set_run("exp-42");
+  hello.set_launch_id(launch);
+  hello.set_client_instance(instance.empty() ? "process-" + std::to_string(rank) : instance);
+  hello.set_rank(rank);
+  hello.set_world_size(world_size);
+  hello.mutable_coordinates()->set_data(rank);
+  return hello;
+}
+
+v1::Report LossReport(uint64_t seq, int64_t step, double loss) {
+  v1::Report report;
+  report.set_seq(seq);
+  report.set_step(step);
+  report.set_last_of_step(true);
+  v1::ScalarBatch* scalars = report.add_summaries()->mutable_scalars();
+  scalars->add_ids(1);
+  scalars->add_values(loss);
+  return report;
+}
+
+StreamNames Names() {
+  StreamNames names;
+  v1::ScalarDeclaration& loss = names.scalars[1];
+  loss.set_id(1);
+  loss.set_name("loss");
+  loss.set_reduction(v1::REDUCTION_MEAN);
+  loss.set_scope(v1::SCOPE_GLOBAL);
+  return names;
+}
+
+class PipelineTest : public ::testing::Test {
+ protected:
+  PipelineTest() : memory_(NewMemoryStore()), store_(memory_.get()) {
+    absl::StatusOr<std::shared_ptr<const RuleSet>> rules = ParseRules("test.yaml", kRules);
+    EXPECT_OK(rules);
+    if (rules.ok()) rules_ = *rules;
+    options_.retry_interval = absl::ZeroDuration();
+    Restart();
+  }
+
+  void Restart() {
+    if (pipeline_ != nullptr) EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+    listener_ = std::make_unique<RecordingListener>();
+    pipeline_ = std::make_unique<Pipeline>(
+        options_,
+        Pipeline::Deps{
+            .store = &store_, .clock = &clock_, .rules = rules_, .listener = listener_.get()});
+    ASSERT_OK(pipeline_->Start());
+  }
+
+  absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, Ears* ears) {
+    return pipeline_->Open(hello, ears->OnAck(), ears->OnEnd());
+  }
+
+  // (step, value, attempt) of train.loss.
+  std::vector<std::tuple<int64_t, double, uint32_t>> Losses(
+      std::optional<uint32_t> attempt = std::nullopt) {
+    std::vector<std::tuple<int64_t, double, uint32_t>> points;
+    EXPECT_OK(store_.Points("exp-42", {.indicator = "train.loss"}, {.attempt = attempt},
+                            [&](const Point& point) {
+                              points.emplace_back(point.step, point.value, point.attempt);
+                              return true;
+                            }));
+    return points;
+  }
+
+  // Sends losses as rank 0 of a one-rank launch and waits until they are committed.
+  void PushLosses(const std::string& launch, int64_t first_step, std::vector<double> losses) {
+    Ears ears;
+    auto stream = Open(HelloOf(0, launch, "process-" + launch), &ears);
+    ASSERT_OK(stream);
+    uint64_t seq = (*stream)->hello_ack().last_committed_seq();
+    for (double loss : losses) {
+      ASSERT_OK((*stream)->Submit(LossReport(++seq, first_step++, loss), Names(), {}));
+    }
+    ASSERT_TRUE(ears.WaitForSeq(seq));
+  }
+
+  std::unique_ptr<Store> memory_;
+  RefusingStore store_;
+  FakeClock clock_;
+  std::shared_ptr<const RuleSet> rules_;
+  Pipeline::Options options_;
+  std::unique_ptr<RecordingListener> listener_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineTest, AnAckMeansThatThePointsCanBeRead) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  EXPECT_EQ(stream->hello_ack().attempt(), 1u);
+  EXPECT_EQ(stream->hello_ack().last_committed_seq(), 0u);
+  ASSERT_OK(stream->Submit(LossReport(1, 7, 2.5), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(1));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(7, 2.5, 1u)));
+}
+
+TEST_F(PipelineTest, MergesRanksAndClosesWhenAllHaveSpoken) {
+  Ears ears0;
+  Ears ears1;
+  ASSERT_OK_AND_ASSIGN(auto rank0, Open(HelloOf(0, "a", "", 2), &ears0));
+  ASSERT_OK_AND_ASSIGN(auto rank1, Open(HelloOf(1, "a", "", 2), &ears1));
+  ASSERT_OK(rank0->Submit(LossReport(1, 0, 2.0), Names(), {}));
+  ASSERT_TRUE(ears0.WaitForSeq(1));
+  EXPECT_THAT(Losses(), IsEmpty()) << "acknowledged, but the step is open";
+  ASSERT_OK(rank1->Submit(LossReport(1, 0, 4.0), Names(), {}));
+  ASSERT_TRUE(ears1.WaitForSeq(1));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 3.0, 1u)));
+}
+
+TEST_F(PipelineTest, CountsARepeatedReportAndStoresItOnce) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 9.0), Names(), {}));
+  ASSERT_OK(stream->Submit(LossReport(2, 1, 2.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_EQ(ears.duplicates(), 1u);
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(1, 2.0, 1u)));
+}
+
+TEST_F(PipelineTest, AReconnectLearnsWhatIsCommitted) {
+  PushLosses("a", 0, {1, 2, 3});
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "process-a"), &ears));
+  EXPECT_EQ(stream->hello_ack().attempt(), 1u);
+  EXPECT_EQ(stream->hello_ack().last_committed_seq(), 3u);
+}
+
+TEST_F(PipelineTest, TheSameProcessMayReplaceItsStreamAnotherMayNot) {
+  Ears first;
+  Ears second;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &first));
+  EXPECT_THAT(Open(HelloOf(0, "launch-a", "impostor"), &second),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("rank 0")));
+  ASSERT_OK_AND_ASSIGN(auto again, Open(HelloOf(0), &second));
+  ASSERT_TRUE(first.WaitForEnd());
+  EXPECT_EQ(first.ended().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(PipelineTest, RefusesAHelloThatContradictsItsLaunch) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "", 4), &ears));
+  EXPECT_THAT(Open(HelloOf(1, "a", "", 8), &ears),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("world_size is 8")));
+  v1::Hello moved = HelloOf(0, "a", "", 4);
+  moved.mutable_coordinates()->set_tensor(3);
+  EXPECT_THAT(Open(moved, &ears),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("changed its coordinates")));
+}
+
+TEST_F(PipelineTest, ANewLaunchIsANewAttemptAndTheOldOneStaysReadable) {
+  PushLosses("a", 0, {1, 2, 3, 4});
+  PushLosses("b", 2, {30});
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(1, 2.0, 1u),
+                                    std::tuple(2, 30.0, 2u), std::tuple(3, 4.0, 1u)));
+  EXPECT_THAT(Losses(1u), SizeIs(4));
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
+  ASSERT_THAT(attempts, SizeIs(2));
+  EXPECT_EQ(attempts[1].parent(), 1u);
+  EXPECT_EQ(attempts[1].first_step(), 2);
+}
+
+TEST_F(PipelineTest, ANewLaunchClosesWhatTheOldOneLeftOpen) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto half, Open(HelloOf(0, "a", "", 2), &ears));
+  ASSERT_OK(half->Submit(LossReport(1, 0, 5.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(1));
+  EXPECT_THAT(Losses(), IsEmpty());
+  PushLosses("b", 1, {6});
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 5.0, 1u), std::tuple(1, 6.0, 2u)));
+}
+
+TEST_F(PipelineTest, AStepClosesByLatenessAndLateDataStillLands) {
+  Ears ears0;
+  Ears ears1;
+  ASSERT_OK_AND_ASSIGN(auto rank0, Open(HelloOf(0, "a", "", 2), &ears0));
+  ASSERT_OK_AND_ASSIGN(auto rank1, Open(HelloOf(1, "a", "", 2), &ears1));
+  ASSERT_OK(rank0->Submit(LossReport(1, 0, 2.0), Names(), {}));
+  ASSERT_TRUE(ears0.WaitForSeq(1));
+  clock_.Advance(absl::Minutes(1));
+  ASSERT_OK(rank0->Submit(LossReport(2, 1, 2.0), Names(), {}));
+  ASSERT_TRUE(ears0.WaitForSeq(2));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 2.0, 1u), std::tuple(1, 2.0, 1u)));
+  ASSERT_OK(rank1->Submit(LossReport(1, 0, 4.0), Names(), {}));
+  ASSERT_TRUE(ears1.WaitForSeq(1));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 3.0, 1u), std::tuple(1, 2.0, 1u)));
+  EXPECT_EQ(pipeline_->stats().reports_late, 1u);
+}
+
+TEST_F(PipelineTest, RefusesAStepThatIsLongClosedWithTheReason) {
+  PushLosses("a", 1000, {1});
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "process-a"), &ears));
+  ASSERT_OK(stream->Submit(LossReport(2, 3, 1.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  ASSERT_THAT(ears.rejections(), SizeIs(1));
+  EXPECT_THAT(ears.rejections()[0].reason(), HasSubstr("new launch_id"));
+}
+
+TEST_F(PipelineTest, NothingIsAcknowledgedWhileTheStoreRefusesAndNothingIsLost) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  store_.refuse = true;
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (pipeline_->stats().store_writable && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_THAT(stream->Submit(LossReport(2, 1, 2.0), Names(), {}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot be written")));
+  EXPECT_EQ(ears.acked(), 0u);
+  store_.refuse = false;
+  ASSERT_TRUE(ears.WaitForSeq(1));
+  ASSERT_OK(stream->Submit(LossReport(2, 1, 2.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(1, 2.0, 1u)));
+}
+
+TEST_F(PipelineTest, ARestartLosesNoOpenStatisticsAndNoMark) {
+  v1::Hello hello0 = HelloOf(0, "a", "", 2);
+  v1::Hello hello1 = HelloOf(1, "a", "", 2);
+  {
+    Ears ears;
+    ASSERT_OK_AND_ASSIGN(auto rank0, Open(hello0, &ears));
+    ASSERT_OK(rank0->Submit(LossReport(1, 0, 2.0), Names(), {}));
+    ASSERT_TRUE(ears.WaitForSeq(1));
+  }
+  Restart();
+  Ears ears0;
+  Ears ears1;
+  ASSERT_OK_AND_ASSIGN(auto rank0, Open(hello0, &ears0));
+  EXPECT_EQ(rank0->hello_ack().last_committed_seq(), 1u);
+  ASSERT_OK_AND_ASSIGN(auto rank1, Open(hello1, &ears1));
+  ASSERT_OK(rank1->Submit(LossReport(1, 0, 4.0), Names(), {}));
+  ASSERT_TRUE(ears1.WaitForSeq(1));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 3.0, 1u)));
+}
+
+TEST_F(PipelineTest, AnAlertIsToldOnceEvenOverARestart) {
+  PushLosses("a", 0, {1, 20, 20});
+  std::vector<v1::Alert> alerts = listener_->alerts();
+  const auto firing = [](const v1::Alert& alert) {
+    return alert.state() == v1::ALERT_STATE_FIRING;
+  };
+  ASSERT_EQ(std::count_if(alerts.begin(), alerts.end(), firing), 1);
+  Restart();
+  EXPECT_THAT(listener_->restored(), SizeIs(1));
+  PushLosses("a", 3, {20, 20});
+  alerts = listener_->alerts();
+  EXPECT_EQ(std::count_if(alerts.begin(), alerts.end(), firing), 0) << "no second page";
+  PushLosses("a", 5, {1, 1});
+  alerts = listener_->alerts();
+  ASSERT_FALSE(alerts.empty());
+  EXPECT_EQ(alerts.back().state(), v1::ALERT_STATE_RESOLVED);
+}
+
+TEST_F(PipelineTest, NonFiniteInputIsAFindingNotAPoint) {
+  PushLosses("a", 0, {1, std::numeric_limits<double>::quiet_NaN(), 3});
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(2, 3.0, 1u)));
+}
+
+TEST_F(PipelineTest, RecomputedReportsAreAcknowledgedAndNotUsed) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  v1::Report recomputed = LossReport(1, 0, 9.0);
+  recomputed.set_recomputed(true);
+  recomputed.set_last_of_step(false);
+  ASSERT_OK(stream->Submit(recomputed, Names(), {}));
+  ASSERT_OK(stream->Submit(LossReport(2, 0, 1.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
+}
+
+TEST_F(PipelineTest, EvaluationIsKeptApart) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  v1::Report eval = LossReport(1, 0, 50.0);
+  eval.set_phase(v1::PHASE_EVAL);
+  eval.set_last_of_step(false);
+  ASSERT_OK(stream->Submit(eval, Names(), {}));
+  ASSERT_OK(stream->Submit(LossReport(2, 0, 1.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
+  EXPECT_THAT(listener_->alerts(), IsEmpty()) << "a loss of 50 would fire";
+  std::vector<double> eval_losses;
+  ASSERT_OK(store_.Points("exp-42", {.indicator = "eval.train.loss"}, {}, [&](const Point& point) {
+    eval_losses.push_back(point.value);
+    return true;
+  }));
+  EXPECT_THAT(eval_losses, ElementsAre(50.0));
+}
+
+TEST_F(PipelineTest, GoodbyesEndTheAttempt) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(stream->Submit(goodbye));
+  ASSERT_TRUE(ears.WaitForSeq(1));
+  stream.reset();
+  EXPECT_THAT(pipeline_->DeleteRun("nobody"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody")));
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
+  EXPECT_EQ(attempts[0].state(), v1::RUN_STATE_FINISHED);
+}
+
+TEST_F(PipelineTest, DeletesARunOnlyOnceItsRanksAreGone) {
+  Ears ears;
+  {
+    ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+    EXPECT_THAT(pipeline_->DeleteRun("exp-42"),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("connected")));
+  }
+  PushLosses("launch-a", 0, {1});
+  EXPECT_OK(pipeline_->DeleteRun("exp-42"));
+  EXPECT_THAT(listener_->deleted(), ElementsAre("exp-42"));
+  EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
+}
+
+TEST_F(PipelineTest, DeclaredEventsAreKept) {
+  PushLosses("a", 0, {1});
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_CHECKPOINT_SAVED);
+  event.set_step(1);
+  event.set_name("ckpt-1");
+  ASSERT_OK_AND_ASSIGN(const uint32_t attempt, pipeline_->DeclareEvent("exp-42", event));
+  EXPECT_EQ(attempt, 1u);
+  ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].event().name(), "ckpt-1");
+}
+
+TEST_F(PipelineTest, DrainingEndsStreamsAfterTheirAcks) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  pipeline_->Drain();
+  ASSERT_TRUE(ears.WaitForEnd());
+  EXPECT_EQ(ears.acked(), 1u);
+  EXPECT_EQ(ears.ended().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(stream->Submit(LossReport(2, 1, 1.0), Names(), {}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+  EXPECT_THAT(Open(HelloOf(1), &ears),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+}
+
+}  // namespace
+}  // namespace foreshock

@@ -1,0 +1,117 @@
+#include "daemon/rpc/admin_service.h"
+
+#include <memory>
+#include <string>
+
+#include "daemon/rpc/server.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/wire_messages.h"
+
+namespace foreshock {
+namespace {
+
+class AdminServiceTest : public ::testing::Test {
+ protected:
+  AdminServiceTest() {
+    server_.Add(v1::AdminService::service_full_name(), &service_);
+    absl::StatusOr<std::string> bound = server_.Start();
+    EXPECT_OK(bound.status());
+    stub_ =
+        v1::AdminService::NewStub(grpc::CreateChannel(*bound, grpc::InsecureChannelCredentials()));
+  }
+
+  static AdminActions Actions(AdminServiceTest* test) {
+    return {.reload = [test]() -> absl::StatusOr<uint32_t> {
+              if (!test->reload_.ok()) return test->reload_;
+              return 7;
+            },
+            .declare_event = [test](const std::string& run,
+                                    const v1::Event& event) -> absl::StatusOr<uint32_t> {
+              test->called_ = run + " " + event.name();
+              return 3;
+            },
+            .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
+              test->called_ = run + (pinned ? " pinned" : " free");
+              return absl::OkStatus();
+            },
+            .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
+              test->called_ = run;
+              return absl::NotFoundError("no run '" + run + "'");
+            }};
+  }
+
+  absl::Status reload_;
+  std::string called_;
+  AdminService service_{Actions(this)};
+  GrpcServer server_{{}};  // after the service: it ends first
+  std::unique_ptr<v1::AdminService::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(AdminServiceTest, ReloadTellsTheRulesLoaded) {
+  v1::ReloadResponse response;
+  ASSERT_TRUE(stub_->Reload(&context_, v1::ReloadRequest(), &response).ok());
+  EXPECT_EQ(response.rules_loaded(), 7u);
+}
+
+TEST_F(AdminServiceTest, AFailedReloadSaysWhy) {
+  reload_ = absl::InvalidArgumentError("rules/default.yaml:3:5: unknown key 'alrt'");
+  v1::ReloadResponse response;
+  const grpc::Status status = stub_->Reload(&context_, v1::ReloadRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "rules/default.yaml:3:5: unknown key 'alrt'");
+}
+
+TEST_F(AdminServiceTest, DeclaresAnEvent) {
+  v1::DeclareEventRequest request;
+  request.set_run("r");
+  *request.mutable_event() = testing_support::GoodEvent().event();
+  v1::DeclareEventResponse response;
+  ASSERT_TRUE(stub_->DeclareEvent(&context_, request, &response).ok());
+  EXPECT_EQ(response.attempt(), 3u);
+  EXPECT_EQ(called_, "r step-50");
+}
+
+TEST_F(AdminServiceTest, ABadEventReachesNobody) {
+  v1::DeclareEventRequest request;
+  request.set_run("r");
+  *request.mutable_event() = testing_support::GoodEvent().event();
+  request.mutable_event()->set_step(-1);
+  v1::DeclareEventResponse response;
+  const grpc::Status status = stub_->DeclareEvent(&context_, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "event.step: found -1; allowed 0..2^53");
+  EXPECT_EQ(called_, "");
+}
+
+TEST_F(AdminServiceTest, PinsARun) {
+  v1::PinRunRequest request;
+  request.set_run("r");
+  request.set_pinned(true);
+  v1::PinRunResponse response;
+  ASSERT_TRUE(stub_->PinRun(&context_, request, &response).ok());
+  EXPECT_EQ(called_, "r pinned");
+}
+
+TEST_F(AdminServiceTest, AnActionsErrorIsTheAnswer) {
+  v1::DeleteRunRequest request;
+  request.set_run("gone");
+  v1::DeleteRunResponse response;
+  const grpc::Status status = stub_->DeleteRun(&context_, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no run 'gone'");
+}
+
+TEST_F(AdminServiceTest, ARunMustBeNamed) {
+  v1::DeleteRunResponse response;
+  const grpc::Status status = stub_->DeleteRun(&context_, v1::DeleteRunRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "run: found 0 bytes; allowed 1..256 bytes");
+  EXPECT_EQ(called_, "");
+}
+
+}  // namespace
+}  // namespace foreshock

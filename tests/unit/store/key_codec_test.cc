@@ -1,0 +1,242 @@
+#include "daemon/store/key_codec.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace foreshock::store {
+namespace {
+
+constexpr uint32_t kU32s[] = {0, 1, 255, 256, 0x7fffffff, 0x80000000, 0xffffffff};
+constexpr int64_t kI64s[] = {
+    std::numeric_limits<int64_t>::min(), -256, -1, 0, 1, 255, 256, int64_t{1} << 40,
+    std::numeric_limits<int64_t>::max()};
+constexpr uint64_t kU64s[] = {0, 1, 256, uint64_t{1} << 63, ~uint64_t{0}};
+
+// Every string of up to three bytes out of the ones the escape is about.
+std::vector<std::string> Strings() {
+  std::vector<std::string> all = {""};
+  size_t from = 0;
+  for (int length = 1; length <= 3; ++length) {
+    const size_t to = all.size();
+    for (; from < to; ++from) {
+      for (const char c : {'\x00', '\x01', '\x02', 'a', '\xfe', '\xff'}) {
+        all.push_back(all[from] + c);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<SeriesKey> SeriesKeys() {
+  std::vector<SeriesKey> all;
+  for (const char* indicator : {"attn.a", "attn.a.b", "attn.b"}) {
+    for (const int32_t layer : {std::numeric_limits<int32_t>::min(), -1, 0, 1, 300}) {
+      for (const Unit unit : {Unit::kNone, Unit::kHead, Unit::kTensor}) {
+        for (const int64_t id : {int64_t{-1}, int64_t{0}, int64_t{300}}) {
+          for (const char* name : {"", "a", "ab"}) {
+            all.push_back({indicator, layer, unit, id, name});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+TEST(KeyCodecTest, PointKeysComeBackAndSortAsTheirFields) {
+  std::string last;
+  for (const uint32_t run : kU32s) {
+    for (const uint32_t series : kU32s) {
+      for (const uint32_t attempt : kU32s) {
+        for (const int64_t step : kI64s) {
+          const PointId id{run, series, attempt, step};
+          const std::string key = PointKey(id);
+          EXPECT_EQ(key.size(), 20u);
+          EXPECT_LT(last, key);
+          PointId decoded;
+          ASSERT_TRUE(DecodePointKey(key, &decoded));
+          EXPECT_EQ(decoded, id);
+          last = key;
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyCodecTest, StepKeysComeBackAndSortAsTheirFields) {
+  std::string last;
+  for (const uint32_t run : kU32s) {
+    for (const uint32_t attempt : kU32s) {
+      for (const int64_t step : kI64s) {
+        const StepId id{run, attempt, step};
+        const std::string key = StepKey(id);
+        EXPECT_LT(last, key);
+        StepId decoded;
+        ASSERT_TRUE(DecodeStepKey(key, &decoded));
+        EXPECT_EQ(decoded, id);
+        last = key;
+      }
+    }
+  }
+}
+
+TEST(KeyCodecTest, ReportKeysComeBackAndSortByStepRankInstanceAndSeq) {
+  std::vector<std::string> instances = Strings();
+  std::sort(instances.begin(), instances.end());
+  std::string last;
+  for (const int64_t step : {int64_t{-1}, int64_t{0}, int64_t{300}}) {
+    for (const uint32_t rank : {0u, 1u, 300u}) {
+      for (const std::string& instance : instances) {
+        for (const uint64_t seq : kU64s) {
+          const ReportId id{7, 2, step, rank, instance, seq};
+          const std::string key = ReportKey(id);
+          EXPECT_LT(last, key);
+          ReportId decoded;
+          ASSERT_TRUE(DecodeReportKey(key, &decoded));
+          EXPECT_EQ(decoded, id);
+          last = key;
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyCodecTest, SeriesKeysComeBackAndSortAsSeries) {
+  std::vector<SeriesKey> all = SeriesKeys();
+  std::sort(all.begin(), all.end());
+  std::string last;
+  for (const SeriesKey& series : all) {
+    const std::string key = SeriesRowKey(7, series);
+    EXPECT_LT(last, key);
+    uint32_t run = 0;
+    SeriesKey decoded;
+    ASSERT_TRUE(DecodeSeriesRowKey(key, &run, &decoded));
+    EXPECT_EQ(run, 7u);
+    EXPECT_EQ(decoded, series);
+    last = key;
+  }
+}
+
+TEST(KeyCodecTest, StringsComeBackAndSortAsBytesWithTheShorterFirst) {
+  std::vector<std::string> names = Strings();
+  std::sort(names.begin(), names.end());  // compares as unsigned bytes
+  std::string last;
+  for (const std::string& name : names) {
+    const std::string key = RunKey(name);
+    EXPECT_LT(last, key);
+    std::string decoded;
+    ASSERT_TRUE(DecodeRunKey(key, &decoded));
+    EXPECT_EQ(decoded, name);
+    last = key;
+  }
+}
+
+TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
+  std::vector<std::string> keys;
+  for (const std::string& name : Strings()) {
+    keys.push_back(RunKey(name));
+    keys.push_back(AlertKey(1, name));
+    keys.push_back(RankKey(1, 2, 3, name));
+    keys.push_back(SeriesRowKey(1, {"a", 0, Unit::kTensor, 0, name}));
+    keys.push_back(EventKey(1, 5, 1, 6, name, "b"));
+    keys.push_back(EventKey(1, 5, 1, 6, "b", name));
+  }
+  keys.push_back(FormatKey());
+  keys.push_back(AttemptKey(1, 2));
+  keys.push_back(CoactivationKey(1, 2, 3));
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (size_t i = 1; i < keys.size(); ++i) {
+    EXPECT_NE(keys[i].substr(0, keys[i - 1].size()), keys[i - 1]);
+  }
+}
+
+TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
+  const std::string point = PointKey({1, 2, 3, 4});
+  const std::string step = StepKey({1, 2, 3});
+  const std::string report = ReportKey({1, 2, 3, 4, std::string("a\0b", 3), 5});
+  const std::string run = RunKey(std::string("a\0b", 3));
+  const std::string series = SeriesRowKey(1, {"attn.a", 2, Unit::kTensor, 3, "wq"});
+  struct Case {
+    const char* name;
+    std::string key;
+    bool (*decode)(std::string_view);
+  };
+  const Case cases[] = {
+      {"point", point,
+       [](std::string_view key) {
+         PointId id;
+         return DecodePointKey(key, &id);
+       }},
+      {"step", step,
+       [](std::string_view key) {
+         StepId id;
+         return DecodeStepKey(key, &id);
+       }},
+      {"report", report,
+       [](std::string_view key) {
+         ReportId id;
+         return DecodeReportKey(key, &id);
+       }},
+      {"run", run,
+       [](std::string_view key) {
+         std::string name;
+         return DecodeRunKey(key, &name);
+       }},
+      {"series", series,
+       [](std::string_view key) {
+         uint32_t run_id = 0;
+         SeriesKey id;
+         return DecodeSeriesRowKey(key, &run_id, &id);
+       }},
+  };
+  for (const Case& c : cases) {
+    EXPECT_TRUE(c.decode(c.key)) << c.name;
+    for (size_t length = 0; length < c.key.size(); ++length) {
+      EXPECT_FALSE(c.decode(std::string_view(c.key).substr(0, length))) << c.name << length;
+    }
+    for (const char extra : {'\x00', '\x01', '\xff'}) {
+      EXPECT_FALSE(c.decode(c.key + extra)) << c.name;
+    }
+  }
+}
+
+TEST(KeyCodecTest, DecodersRefuseOtherKindsBadEscapesAndUnknownUnits) {
+  StepId step;
+  EXPECT_FALSE(DecodeStepKey(AttemptKey(1, 2) + std::string(8, '\0'), &step));
+  std::string name;
+  EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\1R\0\1", 7), &name));   // of run 1
+  EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\0Ra\0\2", 8), &name));  // 00 02
+  SeriesKey series{"a", 0, Unit::kHead, 0, ""};
+  std::string key = SeriesRowKey(1, series);
+  const size_t unit_at = 5 + 3 + 4;
+  uint32_t run = 0;
+  for (const char unit : {'\x00', '\x07', '\xff'}) {
+    key[unit_at] = unit;
+    EXPECT_FALSE(DecodeSeriesRowKey(key, &run, &series)) << int{unit};
+  }
+}
+
+TEST(KeyCodecTest, AScanByPrefixCoversExactlyItsKeys) {
+  for (const uint32_t run : {1u, 255u, 0xffffffu}) {
+    const std::string begin = RunPrefix(run);
+    const std::string end = PrefixEnd(begin);
+    EXPECT_LE(begin, PointKey({run, 0, 0, std::numeric_limits<int64_t>::min()}));
+    EXPECT_GT(end, PointKey({run, ~0u, ~0u, std::numeric_limits<int64_t>::max()}));
+    EXPECT_LE(end, PointKey({run + 1, 0, 0, std::numeric_limits<int64_t>::min()}));
+  }
+  const std::string prefix = SeriesPrefix(1, "attn.");
+  EXPECT_THAT(SeriesRowKey(1, {"attn.a", 0, Unit::kNone, 0, ""}), ::testing::StartsWith(prefix));
+  EXPECT_LT(SeriesRowKey(1, {"attn", 9, Unit::kNone, 0, ""}), prefix);
+  EXPECT_GE(SeriesRowKey(1, {"attn/", 0, Unit::kNone, 0, ""}), PrefixEnd(prefix));
+  EXPECT_EQ(PrefixEnd(std::string("a\xff\xff", 3)), "b");
+  EXPECT_EQ(PrefixEnd("\xff\xff"), "");
+}
+
+}  // namespace
+}  // namespace foreshock::store

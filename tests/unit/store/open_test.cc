@@ -1,0 +1,318 @@
+// Opening: what is refused, and what a corrupt store says.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/store/database.h"
+#include "daemon/store/key_codec.h"
+#include "daemon/store/rocks_status.h"
+#include "daemon/store/row_codec.h"
+#include "daemon/store/store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
+
+class OpenTest : public ::testing::Test {
+ protected:
+  StoreOptions Options() const { return {.directory = directory_.File("data")}; }
+
+  // A store with a row of each kind, all of run id 1, series id 1.
+  void Fill() {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    StoreBatch batch;
+    batch.runs.emplace_back().set_name("exp");
+    model::AttemptRow attempt;
+    attempt.set_number(1);
+    attempt.set_first_step(5);
+    attempt.set_last_step(5);
+    batch.attempts.push_back({"exp", attempt});
+    batch.ranks.push_back({"exp", 1, {}});
+    model::ShardReport report;
+    report.set_step(5);
+    batch.reports.push_back({"exp", 1, report});
+    ClosedStep step;
+    step.run = "exp";
+    step.row.attempt = 1;
+    step.row.step = 5;
+    step.samples.push_back({kLoss, 2.5, 0});
+    batch.steps.push_back(step);
+    batch.alerts.push_back({"exp", {}});
+    batch.events.push_back({"exp", {}});
+    batch.coactivation.push_back({"exp", 1, {}});
+    ASSERT_OK(store->Write(batch));
+  }
+
+  void Put(store::Family family, const std::string& key, const std::string& value) {
+    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    ASSERT_TRUE(database->db()->Put({}, database->family(family), key, value).ok());
+  }
+
+  TempDir directory_;
+};
+
+bool Any(const Point&) { return true; }
+bool AnyStep(const StepRow&) { return true; }
+
+TEST_F(OpenTest, CreatesTheLastPartOfThePathOnly) {
+  EXPECT_OK(OpenStore(Options()));
+  EXPECT_THAT(OpenStore({.directory = directory_.File("no/such")}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot create")));
+}
+
+TEST_F(OpenTest, ReopensWhatItWrote) {
+  Fill();
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+  int points = 0;
+  ASSERT_OK(store->Points("exp", kLoss, {}, [&points](const Point& point) {
+    EXPECT_EQ(point, (Point{1, 5, 2.5, 0}));
+    ++points;
+    return true;
+  }));
+  EXPECT_EQ(points, 1);
+  EXPECT_EQ(store->Stats().series, 1u);
+  EXPECT_GT(store->Stats().bytes, 0u);
+  EXPECT_EQ(store->Stats().points_written, 0u);
+}
+
+TEST_F(OpenTest, RefusesADirectoryWithOtherFilesAndLeavesThemAlone) {
+  std::filesystem::create_directory(Options().directory);
+  const std::string file = Options().directory + "/thesis.tex";
+  std::ofstream(file) << "text";
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("is no Foreshock store"), HasSubstr("thesis.tex"))));
+  EXPECT_EQ(std::filesystem::file_size(file), 4u);
+}
+
+TEST_F(OpenTest, AcceptsWhatAKilledCreationAndAFileSystemLeave) {
+  std::filesystem::create_directories(Options().directory + "/lost+found");
+  std::ofstream(Options().directory + "/LOCK");
+  std::ofstream(Options().directory + "/IDENTITY") << "x";
+  EXPECT_OK(OpenStore(Options()));
+}
+
+TEST_F(OpenTest, RefusesAFileAndAPathUnderAFile) {
+  std::ofstream(directory_.File("file")) << "text";
+  EXPECT_THAT(OpenStore({.directory = directory_.File("file")}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not a directory")));
+  EXPECT_THAT(OpenStore({.directory = directory_.File("file/data")}),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Not a directory")));
+}
+
+TEST_F(OpenTest, RefusesADirectoryItMayNotWriteIn) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere; see tests/fault/store_disk_test.cc";
+  std::filesystem::create_directory(Options().directory);
+  chmod(Options().directory.c_str(), 0500);
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
+}
+
+TEST_F(OpenTest, RefusesAnotherProgramsDatabase) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, Options().directory, &raw).ok());
+  std::unique_ptr<rocksdb::DB> db(raw);
+  ASSERT_TRUE(db->Put({}, "key", "value").ok());
+  db.reset();
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("without a format row")));
+}
+
+TEST_F(OpenTest, RefusesADatabaseWithOtherFamilies) {
+  {
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(options, Options().directory, &raw).ok());
+    const std::unique_ptr<rocksdb::DB> db(raw);
+    rocksdb::ColumnFamilyHandle* handle = nullptr;
+    ASSERT_TRUE(db->CreateColumnFamily({}, "theirs", &handle).ok());
+    db->DestroyColumnFamilyHandle(handle);
+  }
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default, theirs")));
+}
+
+TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
+  Fill();
+  Put(store::Family::kRows, store::FormatKey(), store::EncodeFormat(3));
+  const auto newer = StatusIs(
+      absl::StatusCode::kFailedPrecondition,
+      HasSubstr("has format 3; this program reads and writes format 0: use a newer foreshockd"));
+  EXPECT_THAT(OpenStore(Options()), newer);
+  StoreOptions read_only = Options();
+  read_only.read_only = true;
+  EXPECT_THAT(OpenStore(read_only), newer);
+  {
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const char* name : {"default", "open", "points"})
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(
+        rocksdb::DB::Open(rocksdb::DBOptions(), Options().directory, families, &handles, &raw)
+            .ok());
+    const std::unique_ptr<rocksdb::DB> db(raw);
+    ASSERT_TRUE(db->CreateColumnFamily({}, "chunks", &handles.emplace_back()).ok());
+    for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+  }
+  EXPECT_THAT(OpenStore(Options()), newer);
+}
+
+TEST_F(OpenTest, RefusesASecondOpeningInOneProcess) {
+  ASSERT_OK_AND_ASSIGN(const auto first, OpenStore(Options()));
+  EXPECT_THAT(OpenStore(Options()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(absl::StrCat("already open in this process (", getpid(), ")"))));
+  StoreBatch batch;
+  batch.runs.emplace_back().set_name("exp");
+  EXPECT_OK(first->Write(batch));
+}
+
+TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
+  StoreOptions read_only = Options();
+  read_only.read_only = true;
+  EXPECT_THAT(OpenStore(read_only), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no store")));
+  EXPECT_FALSE(std::filesystem::exists(Options().directory));
+
+  Fill();
+  ASSERT_OK_AND_ASSIGN(const auto writer, OpenStore(Options()));
+  ASSERT_OK_AND_ASSIGN(const auto reader, OpenStore(read_only));
+  EXPECT_OK(reader->Run("exp"));
+  EXPECT_OK(reader->Points("exp", kLoss, {}, Any));
+  EXPECT_FALSE(reader->Stats().writable);
+  StoreBatch batch;
+  batch.runs.emplace_back().set_name("other");
+  EXPECT_THAT(reader->Write(batch),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("for reading only")));
+  EXPECT_THAT(reader->DeleteRun("exp"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("for reading only")));
+  EXPECT_OK(writer->Write(batch));
+}
+
+TEST_F(OpenTest, ADeletedRunGivesItsSpaceBack) {
+  StoreOptions options = Options();
+  options.write_buffer_bytes = 1 << 20;
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  uint64_t noise = 1;
+  const auto fill = [&](const std::string& run, int reports) {
+    for (int i = 0; i < reports; ++i) {
+      model::ShardReport report;
+      report.set_step(i);
+      std::string* bytes = report.mutable_shards()->add_undefined()->mutable_reason();
+      while (bytes->size() < (64 << 10)) {
+        noise = noise * 6364136223846793005u + 1442695040888963407u;
+        bytes->push_back(static_cast<char>(' ' + (noise >> 33) % 95));
+      }
+      StoreBatch batch;
+      batch.reports.push_back({run, 1, report});
+      ASSERT_OK(store->Write(batch));
+    }
+  };
+  fill("kept", 2);
+  fill("deleted", 128);
+  const uint64_t before = store->Stats().bytes;
+  ASSERT_OK(store->DeleteRun("deleted"));
+  fill("kept", 1);  // the log of the deletion is kept until the next one begins
+  EXPECT_GT(before, 128u * (32 << 10));
+  EXPECT_LT(store->Stats().bytes, before / 8);
+}
+
+TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
+  Fill();
+  const std::string bad = "\xff\xff\xff";
+  struct Case {
+    store::Family family;
+    std::string key;
+    const char* what;
+    absl::Status (*read)(const Store&);
+  };
+  const Case cases[] = {
+      {store::Family::kPoints, store::PointKey({1, 1, 1, 5}), "corrupt point in family points",
+       [](const Store& store) { return store.Points("exp", kLoss, {.attempt = 1}, Any); }},
+      {store::Family::kRows, store::StepKey({1, 1, 5}), "corrupt step row in family default",
+       [](const Store& store) { return store.Steps("exp", {.attempt = 1}, AnyStep); }},
+      {store::Family::kRows, store::AttemptKey(1, 1), "corrupt foreshock.model.AttemptRow",
+       [](const Store& store) { return store.Attempts("exp").status(); }},
+      {store::Family::kRows, store::RankKey(1, 1, 0, ""), "corrupt foreshock.model.RankRow",
+       [](const Store& store) { return store.Ranks("exp", 1).status(); }},
+      {store::Family::kRows, store::AlertKey(1, ""), "corrupt foreshock.model.AlertRow",
+       [](const Store& store) { return store.Alerts("exp").status(); }},
+      {store::Family::kRows, store::EventKey(1, 0, 0, 0, "", ""), "foreshock.model.EventRow",
+       [](const Store& store) { return store.Events("exp").status(); }},
+      {store::Family::kRows, store::CoactivationKey(1, 1, 0), "foreshock.model.CoactivationRow",
+       [](const Store& store) { return store.Coactivation("exp", 1).status(); }},
+      {store::Family::kOpen, store::ReportKey({1, 1, 5, 0, "", 0}),
+       "corrupt foreshock.model.ShardReport in family open",
+       [](const Store& store) {
+         return store.OpenReports("exp", 1, [](const auto&) { return true; });
+       }},
+  };
+  for (const Case& c : cases) {
+    Put(c.family, c.key, bad);
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    EXPECT_THAT(c.read(*store),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         AllOf(HasSubstr(c.what), HasSubstr(absl::BytesToHexString(c.key)),
+                               HasSubstr("value of 3 bytes"))));
+  }
+}
+
+TEST_F(OpenTest, CorruptRunSeriesAndFormatRowsAreSaidOnOpening) {
+  const std::pair<std::string, const char*> cases[] = {
+      {store::RunKey("exp"), "corrupt run row"},
+      {store::SeriesRowKey(1, kLoss), "corrupt series row"},
+      {store::FormatKey(), "corrupt format row"},
+  };
+  for (const auto& [key, what] : cases) {
+    std::filesystem::remove_all(Options().directory);
+    Fill();
+    Put(store::Family::kRows, key, "\xff");
+    EXPECT_THAT(OpenStore(Options()),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         AllOf(HasSubstr(what), HasSubstr(absl::BytesToHexString(key)))));
+  }
+}
+
+TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
+  Fill();
+  {
+    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    for (const auto family : {store::Family::kRows, store::Family::kPoints}) {
+      ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+  for (const auto& file : std::filesystem::directory_iterator(Options().directory)) {
+    if (file.path().extension() != ".sst") continue;
+    // A table begins with its data.
+    std::fstream table(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    table.seekg(3);
+    const char byte = static_cast<char>(table.get() ^ 0x40);
+    table.seekp(3);
+    table.put(byte);
+  }
+  EXPECT_THAT(store->Points("exp", kLoss, {.attempt = 1}, Any),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("Corruption")));
+}
+
+}  // namespace
+}  // namespace foreshock

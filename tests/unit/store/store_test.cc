@@ -1,0 +1,517 @@
+// What both stores promise, tested on both.
+#include "daemon/store/store.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
+const SeriesKey kEntropy{"router.token_entropy", 3, Unit::kNone, 0, ""};
+
+SeriesKey Head(int32_t layer, int64_t head) {
+  return {"attn.delta2.entropy", layer, Unit::kHead, head, ""};
+}
+
+model::AttemptRow Attempt(uint32_t number, int64_t first, int64_t last) {
+  model::AttemptRow row;
+  row.set_number(number);
+  row.set_first_step(first);
+  row.set_last_step(last);
+  return row;
+}
+
+ClosedStep Step(const std::string& run, uint32_t attempt, int64_t step,
+                std::vector<Sample> samples) {
+  ClosedStep closed;
+  closed.run = run;
+  closed.row.attempt = attempt;
+  closed.row.step = step;
+  closed.row.time_unix_ns = 1'000 * step;
+  closed.row.tokens = 4096;
+  closed.row.ranks = 8;
+  closed.samples = std::move(samples);
+  return closed;
+}
+
+model::ShardReport Report(int64_t step, uint32_t rank, const std::string& instance, uint64_t seq) {
+  model::ShardReport report;
+  report.set_step(step);
+  report.set_rank(rank);
+  report.set_client_instance(instance);
+  report.set_seq(seq);
+  return report;
+}
+
+std::vector<Point> ReadPoints(const Store& store, const std::string& run, const SeriesKey& series,
+                              const StepRange& range = {}) {
+  std::vector<Point> points;
+  EXPECT_OK(store.Points(run, series, range, [&points](const Point& point) {
+    points.push_back(point);
+    return true;
+  }));
+  return points;
+}
+
+std::vector<StepRow> ReadSteps(const Store& store, const std::string& run,
+                               const StepRange& range = {}) {
+  std::vector<StepRow> steps;
+  EXPECT_OK(store.Steps(run, range, [&steps](const StepRow& step) {
+    steps.push_back(step);
+    return true;
+  }));
+  return steps;
+}
+
+// "step/rank/instance/seq" of each.
+std::vector<std::string> ReadReports(const Store& store, const std::string& run, uint32_t attempt) {
+  std::vector<std::string> reports;
+  EXPECT_OK(store.OpenReports(run, attempt, [&reports](const model::ShardReport& report) {
+    reports.push_back(std::to_string(report.step()) + "/" + std::to_string(report.rank()) + "/" +
+                      report.client_instance() + "/" + std::to_string(report.seq()));
+    return true;
+  }));
+  return reports;
+}
+
+enum class Kind { kMemory, kRocks };
+
+class StoreTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { Open(); }
+
+  void Open() {
+    store_.reset();
+    if (GetParam() == Kind::kMemory) {
+      store_ = NewMemoryStore();
+      return;
+    }
+    ASSERT_OK_AND_ASSIGN(store_, OpenStore({.directory = directory_.File("data")}));
+  }
+
+  void Write(const StoreBatch& batch) { ASSERT_OK(store_->Write(batch)); }
+
+  TempDir directory_;
+  std::unique_ptr<Store> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Both, StoreTest, ::testing::Values(Kind::kMemory, Kind::kRocks),
+                         [](const auto& info) {
+                           return info.param == Kind::kMemory ? "Memory" : "Rocks";
+                         });
+
+TEST_P(StoreTest, IsEmptyAtFirstAndNamesNoRuns) {
+  ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+  EXPECT_THAT(runs, IsEmpty());
+  EXPECT_THAT(store_->Run("exp"),
+              StatusIs(absl::StatusCode::kNotFound, "no run \"exp\"; there are none"));
+}
+
+TEST_P(StoreTest, EveryReadOfAnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
+  StoreBatch batch;
+  for (const char* name : {"b", "a"}) batch.runs.emplace_back().set_name(name);
+  Write(batch);
+  const auto not_found = StatusIs(absl::StatusCode::kNotFound, "no run \"c\"; there are: a, b");
+  EXPECT_THAT(store_->Run("c"), not_found);
+  EXPECT_THAT(store_->Attempts("c"), not_found);
+  EXPECT_THAT(store_->Ranks("c", 1), not_found);
+  EXPECT_THAT(store_->OpenReports("c", 1, [](const auto&) { return true; }), not_found);
+  EXPECT_THAT(store_->Alerts("c"), not_found);
+  EXPECT_THAT(store_->Events("c"), not_found);
+  EXPECT_THAT(store_->Coactivation("c", 1), not_found);
+  EXPECT_THAT(store_->Series("c", {}), not_found);
+  EXPECT_THAT(store_->Points("c", kLoss, {}, [](const auto&) { return true; }), not_found);
+  EXPECT_THAT(store_->Steps("c", {}, [](const auto&) { return true; }), not_found);
+  EXPECT_THAT(store_->DeleteRun("c"), not_found);
+}
+
+TEST_P(StoreTest, NotFoundNamesAtMostTwentyRuns) {
+  StoreBatch batch;
+  for (int i = 0; i < 23; ++i) batch.runs.emplace_back().set_name("run" + std::to_string(100 + i));
+  Write(batch);
+  EXPECT_THAT(store_->Run("c"), StatusIs(absl::StatusCode::kNotFound,
+                                         AllOf(HasSubstr("run119"), HasSubstr(" and 3 more"))));
+}
+
+TEST_P(StoreTest, PutsRowsAndReadsThemInOrder) {
+  StoreBatch batch;
+  auto& run = batch.runs.emplace_back();
+  run.set_name("exp");
+  (*run.mutable_labels())["team"] = "core";
+  batch.attempts.push_back({"exp", Attempt(2, 50, 60)});
+  batch.attempts.push_back({"exp", Attempt(1, 0, 70)});
+  for (const auto& [attempt, rank, instance] :
+       std::vector<std::tuple<uint32_t, uint32_t, std::string>>{
+           {1, 1, "b"}, {1, 0, "z"}, {1, 1, "a"}, {2, 0, "n"}}) {
+    model::RankRow row;
+    row.set_rank(rank);
+    row.set_client_instance(instance);
+    batch.ranks.push_back({"exp", attempt, row});
+  }
+  for (const char* id : {"y", "x"}) {
+    model::AlertRow row;
+    row.mutable_alert()->set_id(id);
+    row.set_state(std::string("\0state", 6));
+    batch.alerts.push_back({"exp", row});
+  }
+  for (const uint32_t layer : {4u, 2u}) {
+    model::CoactivationRow row;
+    row.set_layer(layer);
+    row.add_pair_counts(9);
+    batch.coactivation.push_back({"exp", 1, row});
+  }
+  Write(batch);
+
+  ASSERT_OK_AND_ASSIGN(const auto row, store_->Run("exp"));
+  EXPECT_EQ(row.labels().at("team"), "core");
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_->Attempts("exp"));
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0].number(), 1u);
+  EXPECT_EQ(attempts[1].last_step(), 60);
+  ASSERT_OK_AND_ASSIGN(const auto ranks, store_->Ranks("exp", 1));
+  ASSERT_EQ(ranks.size(), 3u);
+  EXPECT_EQ(ranks[0].client_instance(), "z");
+  EXPECT_EQ(ranks[1].client_instance(), "a");
+  EXPECT_EQ(ranks[2].client_instance(), "b");
+  ASSERT_OK_AND_ASSIGN(const auto no_ranks, store_->Ranks("exp", 3));
+  EXPECT_THAT(no_ranks, IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const auto alerts, store_->Alerts("exp"));
+  ASSERT_EQ(alerts.size(), 2u);
+  EXPECT_EQ(alerts[0].alert().id(), "x");
+  EXPECT_EQ(alerts[0].state(), std::string("\0state", 6));
+  ASSERT_OK_AND_ASSIGN(const auto coactivation, store_->Coactivation("exp", 1));
+  ASSERT_EQ(coactivation.size(), 2u);
+  EXPECT_EQ(coactivation[0].layer(), 2u);
+}
+
+TEST_P(StoreTest, PutAgainReplaces) {
+  StoreBatch batch;
+  batch.runs.emplace_back().set_name("exp");
+  batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
+  batch.steps.push_back(Step("exp", 1, 9, {{kLoss, 2.0, 0}}));
+  Write(batch);
+
+  StoreBatch again;
+  again.runs.emplace_back().set_name("exp");
+  again.runs.back().set_pinned(true);
+  again.attempts.push_back({"exp", Attempt(1, 0, 10)});
+  again.steps.push_back(Step("exp", 1, 9, {{kLoss, 3.0, kFlagLate}}));
+  again.steps.back().row.late = true;
+  Write(again);
+
+  ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_TRUE(runs[0].pinned());
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_->Attempts("exp"));
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].last_step(), 10);
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss), ElementsAre(Point{1, 9, 3.0, kFlagLate}));
+  EXPECT_THAT(ReadSteps(*store_, "exp"), ElementsAre(again.steps[0].row));
+}
+
+TEST_P(StoreTest, ARunThatNobodyPutExistsByItsNameAlone) {
+  StoreBatch batch;
+  batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
+  Write(batch);
+  ASSERT_OK_AND_ASSIGN(const auto row, store_->Run("exp"));
+  EXPECT_EQ(row.name(), "exp");
+  EXPECT_EQ(row.created_unix_ns(), 0);
+}
+
+TEST_P(StoreTest, EventsAreOrderedByStepAndTheSameEventIsStoredOnce) {
+  const auto event = [](int64_t step, v1::EventKind kind, const std::string& name,
+                        const std::string& detail) {
+    model::EventRow row;
+    row.set_attempt(1);
+    row.mutable_event()->set_step(step);
+    row.mutable_event()->set_kind(kind);
+    row.mutable_event()->set_name(name);
+    row.mutable_event()->set_detail(detail);
+    return row;
+  };
+  StoreBatch batch;
+  batch.events.push_back({"exp", event(20, v1::EVENT_KIND_CHECKPOINT_SAVED, "ckpt-20", "")});
+  batch.events.push_back({"exp", event(10, v1::EVENT_KIND_NOTE, "", "second")});
+  batch.events.push_back({"exp", event(10, v1::EVENT_KIND_NOTE, "", "first")});
+  batch.events.push_back({"exp", event(20, v1::EVENT_KIND_CHECKPOINT_SAVED, "ckpt-20", "")});
+  Write(batch);
+  ASSERT_OK_AND_ASSIGN(const auto events, store_->Events("exp"));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].event().detail(), "first");
+  EXPECT_EQ(events[1].event().detail(), "second");
+  EXPECT_EQ(events[2].event().name(), "ckpt-20");
+}
+
+TEST_P(StoreTest, OpenReportsComeInOrderAndGoWhenTheirStepIsSettled) {
+  StoreBatch batch;
+  batch.reports.push_back({"exp", 1, Report(7, 0, "a", 3)});
+  batch.reports.push_back({"exp", 1, Report(6, 1, "b", 2)});
+  batch.reports.push_back({"exp", 1, Report(6, 0, "c", 9)});
+  batch.reports.push_back({"exp", 1, Report(6, 0, "a", 10)});
+  batch.reports.push_back({"exp", 1, Report(6, 0, "a", 2)});
+  batch.reports.push_back({"exp", 2, Report(6, 0, "d", 1)});
+  Write(batch);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1),
+              ElementsAre("6/0/a/2", "6/0/a/10", "6/0/c/9", "6/1/b/2", "7/0/a/3"));
+
+  StoreBatch settled;
+  settled.settled_steps.push_back({"exp", 1, 6});
+  Write(settled);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), ElementsAre("7/0/a/3"));
+  EXPECT_THAT(ReadReports(*store_, "exp", 2), ElementsAre("6/0/d/1"));
+}
+
+TEST_P(StoreTest, AReportBelowASettledStepGoesWithTheNextOne) {
+  StoreBatch batch;
+  batch.reports.push_back({"exp", 1, Report(5, 0, "a", 1)});
+  batch.settled_steps.push_back({"exp", 1, 5});
+  Write(batch);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), IsEmpty());
+  StoreBatch late;
+  late.reports.push_back({"exp", 1, Report(3, 0, "a", 2)});
+  late.reports.push_back({"exp", 1, Report(6, 0, "a", 3)});
+  Write(late);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), ElementsAre("3/0/a/2", "6/0/a/3"));
+  StoreBatch settled;
+  settled.settled_steps.push_back({"exp", 1, 5});
+  Write(settled);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), ElementsAre("6/0/a/3"));
+  StoreBatch all;
+  all.settled_steps.push_back({"exp", 1, std::numeric_limits<int64_t>::max()});
+  Write(all);
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), IsEmpty());
+}
+
+TEST_P(StoreTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedIt) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 4)});
+  batch.attempts.push_back({"exp", Attempt(2, 3, 3)});
+  for (int64_t step = 0; step <= 4; ++step) {
+    batch.steps.push_back(Step("exp", 1, step, {{kLoss, 1.0, 0}, {kEntropy, 1.0, 0}}));
+  }
+  // Attempt 2 has no entropy at step 3: the value of attempt 1 is of weights thrown away.
+  batch.steps.push_back(Step("exp", 2, 3, {{kLoss, 2.0, 0}}));
+  Write(batch);
+
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss),
+              ElementsAre(Point{1, 0, 1.0, 0}, Point{1, 1, 1.0, 0}, Point{1, 2, 1.0, 0},
+                          Point{2, 3, 2.0, 0}, Point{1, 4, 1.0, 0}));
+  EXPECT_THAT(ReadPoints(*store_, "exp", kEntropy, {.first = 2}),
+              ElementsAre(Point{1, 2, 1.0, 0}, Point{1, 4, 1.0, 0}));
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = 3, .last = 3, .attempt = 1}),
+              ElementsAre(Point{1, 3, 1.0, 0}));
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = 3, .last = 2}), IsEmpty());
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 9}), IsEmpty());
+  const std::vector<StepRow> steps = ReadSteps(*store_, "exp");
+  ASSERT_EQ(steps.size(), 5u);
+  EXPECT_EQ(steps[3].attempt, 2u);
+}
+
+TEST_P(StoreTest, StepsOfAnAttemptThatHasNotClosedAnyAreNotLive) {
+  StoreBatch batch;
+  batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
+  model::AttemptRow row;
+  row.set_number(1);
+  batch.attempts.push_back({"exp", row});
+  Write(batch);
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss), IsEmpty());
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 1}), ElementsAre(Point{1, 0, 1.0, 0}));
+}
+
+TEST_P(StoreTest, ReadsTheWholeRangeOfSteps) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, kMax)});
+  for (const int64_t step : {int64_t{0}, int64_t{1} << 40, kMax}) {
+    batch.steps.push_back(Step("exp", 1, step, {{kLoss, 1.0, 0}}));
+    batch.steps.back().row.time_unix_ns = 0;
+  }
+  Write(batch);
+  EXPECT_EQ(ReadPoints(*store_, "exp", kLoss).size(), 3u);
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = kMax, .last = kMax}),
+              ElementsAre(Point{1, kMax, 1.0, 0}));
+  EXPECT_EQ(ReadSteps(*store_, "exp").size(), 3u);
+}
+
+TEST_P(StoreTest, VisitorsStopEarly) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
+  batch.attempts.push_back({"exp", Attempt(2, 2, 3)});
+  for (int64_t step = 0; step < 10; ++step) {
+    batch.steps.push_back(Step("exp", 1, step, {{kLoss, 1.0, 0}}));
+    batch.reports.push_back({"exp", 1, Report(step, 0, "a", 1)});
+  }
+  batch.steps.push_back(Step("exp", 2, 2, {{kLoss, 1.0, 0}}));
+  Write(batch);
+  int seen = 0;
+  const auto three = [&seen](const auto&) { return ++seen % 3 != 0; };
+  EXPECT_OK(store_->Points("exp", kLoss, {}, three));
+  EXPECT_EQ(seen, 3);
+  EXPECT_OK(store_->Steps("exp", {}, three));
+  EXPECT_EQ(seen, 6);
+  EXPECT_OK(store_->OpenReports("exp", 1, three));
+  EXPECT_EQ(seen, 9);
+}
+
+TEST_P(StoreTest, AVisitorMayReadAndWriteTheStore) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
+  batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
+  Write(batch);
+  ASSERT_OK(store_->Points("exp", kLoss, {}, [this](const Point& point) {
+    StoreBatch more;
+    more.steps.push_back(Step("exp", 1, point.step + 1, {{kLoss, 2.0, 0}}));
+    EXPECT_OK(store_->Write(more));
+    EXPECT_OK(store_->Run("exp"));
+    return true;
+  }));
+  // The read was of one moment: it did not see what its visitor wrote.
+  EXPECT_EQ(ReadPoints(*store_, "exp", kLoss).size(), 2u);
+}
+
+TEST_P(StoreTest, ListsSeriesSortedAndFiltered) {
+  StoreBatch batch;
+  const SeriesKey tensor{"tensor.rms", 2, Unit::kTensor, 0, "grad/attn.wq"};
+  batch.steps.push_back(Step("exp", 1, 0,
+                             {{tensor, 1.0, 0},
+                              {Head(1, 10), 1.0, 0},
+                              {Head(1, 2), 1.0, 0},
+                              {kLoss, 1.0, 0},
+                              {Head(0, 3), 1.0, 0}}));
+  batch.steps.push_back(Step("other", 1, 0, {{kEntropy, 1.0, 0}}));
+  Write(batch);
+  const auto series = [this](const SeriesFilter& filter) {
+    auto found = store_->Series("exp", filter);
+    EXPECT_OK(found);
+    return *found;
+  };
+  EXPECT_THAT(series({}), ElementsAre(Head(0, 3), Head(1, 2), Head(1, 10), tensor, kLoss));
+  EXPECT_THAT(series({.indicator = "attn.*", .layers = {1}}), ElementsAre(Head(1, 2), Head(1, 10)));
+  EXPECT_THAT(series({.indicator = "attn."}), IsEmpty());
+  EXPECT_THAT(series({.layers = {kNoLayer}}), ElementsAre(kLoss));
+  EXPECT_THAT(series({.unit = Unit::kHead, .unit_ids = {3, 10}}),
+              ElementsAre(Head(0, 3), Head(1, 10)));
+  EXPECT_THAT(series({.unit_name = "grad/attn.wq"}), ElementsAre(tensor));
+  EXPECT_EQ(store_->Stats().series, 6u);
+}
+
+TEST_P(StoreTest, ValuesComeBackAsTheCatalogueStoresThem) {
+  const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
+  struct Case {
+    SeriesKey series;
+    double value;
+    double expected;
+  };
+  const double third = 1.0 / 3;
+  const Case cases[] = {
+      {kLoss, third, static_cast<double>(static_cast<float>(third))},
+      {kLoss, -1e300, -1e300},
+      {kLoss, 1e-300, 1e-300},
+      {count, 9007199254740992.0, 9007199254740992.0},
+      {count, 0.5, 0.5},
+  };
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 100)});
+  int64_t step = 0;
+  for (const Case& c : cases) {
+    batch.steps.push_back(Step("exp", 1, step++, {{c.series, c.value, kFlagSampled}}));
+  }
+  Write(batch);
+  step = 0;
+  for (const Case& c : cases) {
+    const StepRange one{.first = step, .last = step};
+    EXPECT_THAT(ReadPoints(*store_, "exp", c.series, one),
+                ElementsAre(Point{1, step, c.expected, kFlagSampled}))
+        << c.value;
+    ++step;
+  }
+}
+
+TEST_P(StoreTest, ABatchWithANonFinitePointIsRefusedWhole) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    StoreBatch batch;
+    batch.runs.emplace_back().set_name("exp");
+    batch.steps.push_back(Step("exp", 1, 3, {{kEntropy, 1.0, 0}, {kLoss, bad, 0}}));
+    EXPECT_THAT(store_->Write(batch),
+                StatusIs(absl::StatusCode::kInternal,
+                         HasSubstr("a point of train.loss at step 3 of run exp is")));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+  EXPECT_THAT(runs, IsEmpty());
+  EXPECT_EQ(store_->Stats().series, 0u);
+  EXPECT_EQ(store_->Stats().batches_written, 0u);
+  EXPECT_TRUE(store_->Stats().writable);
+}
+
+TEST_P(StoreTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
+  StoreBatch batch;
+  for (const std::string run : {"exp", "exp2"}) {
+    batch.runs.emplace_back().set_name(run);
+    batch.attempts.push_back({run, Attempt(1, 0, 9)});
+    batch.reports.push_back({run, 1, Report(9, 0, "a", 1)});
+    batch.steps.push_back(Step(run, 1, 9, {{kLoss, 1.0, 0}, {kEntropy, 1.0, 0}}));
+    model::AlertRow alert;
+    alert.mutable_alert()->set_id("x");
+    batch.alerts.push_back({run, alert});
+  }
+  Write(batch);
+  ASSERT_OK_AND_ASSIGN(const uint64_t series, store_->DeleteRun("exp"));
+  EXPECT_EQ(series, 2u);
+  EXPECT_EQ(store_->Stats().series, 2u);
+  EXPECT_THAT(store_->Run("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp2")));
+  EXPECT_EQ(ReadPoints(*store_, "exp2", kLoss).size(), 1u);
+
+  // The name is free again, and nothing of the old run shines through.
+  StoreBatch again;
+  again.runs.emplace_back().set_name("exp");
+  again.attempts.push_back({"exp", Attempt(1, 0, 9)});
+  Write(again);
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss), IsEmpty());
+  EXPECT_THAT(ReadSteps(*store_, "exp"), IsEmpty());
+  EXPECT_THAT(ReadReports(*store_, "exp", 1), IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const auto alerts, store_->Alerts("exp"));
+  EXPECT_THAT(alerts, IsEmpty());
+}
+
+TEST_P(StoreTest, NamesMayHoldAnyText) {
+  const std::string odd("a\0b\x01\n\xc3\xbf /*", 10);
+  StoreBatch batch;
+  batch.runs.emplace_back().set_name("a");
+  batch.steps.push_back(Step(odd, 1, 0, {{{"tensor.rms", 0, Unit::kTensor, 0, odd}, 1.0, 0}}));
+  Write(batch);
+  ASSERT_OK_AND_ASSIGN(const auto series, store_->Series(odd, {}));
+  ASSERT_EQ(series.size(), 1u);
+  EXPECT_EQ(series[0].unit_name, odd);
+  ASSERT_OK_AND_ASSIGN(const auto none, store_->Series("a", {}));
+  EXPECT_THAT(none, IsEmpty());
+}
+
+TEST_P(StoreTest, CountsWhatItWrote) {
+  StoreBatch batch;
+  batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}, {kEntropy, 1.0, 0}}));
+  Write(batch);
+  Write(StoreBatch());  // nothing to do, and not counted
+  const StoreStats stats = store_->Stats();
+  EXPECT_EQ(stats.points_written, 2u);
+  EXPECT_EQ(stats.batches_written, 1u);
+  EXPECT_EQ(stats.series, 2u);
+  EXPECT_TRUE(stats.writable);
+  EXPECT_OK(store_->Sync());
+}
+
+}  // namespace
+}  // namespace foreshock
