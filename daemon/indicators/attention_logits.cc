@@ -117,7 +117,8 @@ absl::Status SummariseLogits(const v1::AttentionLogits& logits, const SummariseC
   const TensorDoubles values = DecodeDoubles(logits.logits());
   const TensorDoubles maxima = DecodeDoubles(logits.max_logit());
   const bool has_block = IsPresent(logits.logits());
-  if ((has_block && (logits.logits().shape_size() != 3 || logits.logits().shape(0) != heads)) ||
+  if ((has_block && (!IsWellFormed(logits.logits()) || logits.logits().shape_size() != 3 ||
+                     logits.logits().shape(0) != heads)) ||
       (IsPresent(logits.max_logit()) && maxima.values.size() != heads)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "attention_logits of layer ", logits.layer(),

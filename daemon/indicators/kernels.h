@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace foreshock {
 
@@ -24,13 +25,13 @@ struct GateTask {
   const double* bias = nullptr;     // [experts]; null: none
   double* scratch = nullptr;        // GateScratchDoubles(experts)
 
-  // Out; the caller sets them to 0.
+  // In and out: calls on parts of the tokens add up. Start as they are here, arrays at 0.
   double* p_sum = nullptr;    // [experts]
   int64_t* counts = nullptr;  // [experts]
   double* margins = nullptr;  // [tokens]; negative: none for this token
   double entropy_sum = 0;
   double entropy_square_sum = 0;
-  double entropy_min = 0;
+  double entropy_min = std::numeric_limits<double>::infinity();
   double top_k_mass_sum = 0;
   double logit_sum = 0;
   double logit_square_sum = 0;
@@ -52,10 +53,15 @@ struct Kernels {
   void (*decode_f16)(const char* bytes, size_t count, double* out);
   void (*decode_bf16)(const char* bytes, size_t count, double* out);
 
+  uint64_t (*count_nonfinite)(const double* values, size_t count);
+
   void (*gates)(GateTask* task);
 
   // gram [n, n] (both triangles) = A^T A, A [d, n].
   void (*gram)(const double* a, size_t d, size_t n, double* gram);
+  // The same in parts: adds A^T A to the lower triangle; mirror_lower at the end.
+  void (*add_gram)(const double* a, size_t d, size_t n, double* gram);
+  void (*mirror_lower)(double* gram, size_t n);
   // out [m, p] = A B^T, A [m, n], B [p, n].
   void (*multiply_transposed)(const double* a, size_t m, const double* b, size_t p, size_t n,
                               double* out);

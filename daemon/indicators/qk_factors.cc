@@ -35,13 +35,14 @@ absl::StatusOr<Shape> ShapeOf(const v1::Projection& projection, absl::string_vie
                               uint32_t layer) {
   if (projection.has_dense()) {
     const v1::Tensor& dense = projection.dense();
-    if (dense.shape_size() != 3) {
+    if (dense.shape_size() != 3 || !IsWellFormed(dense)) {
       return ProjectionError(which, layer, "dense must be [heads, head_dim, hidden_size]");
     }
     return Shape{dense.shape(0), dense.shape(1), dense.shape(2)};
   }
   const v1::LowRank& low_rank = projection.low_rank();
-  if (low_rank.up().shape_size() != 3 || low_rank.down().shape_size() != 2 ||
+  if (!IsWellFormed(low_rank.up()) || !IsWellFormed(low_rank.down()) ||
+      low_rank.up().shape_size() != 3 || low_rank.down().shape_size() != 2 ||
       low_rank.up().shape(2) != low_rank.down().shape(0) ||
       (IsPresent(low_rank.gain()) && ElementCount(low_rank.gain()) != low_rank.down().shape(0))) {
     return ProjectionError(
@@ -50,33 +51,48 @@ absl::StatusOr<Shape> ShapeOf(const v1::Projection& projection, absl::string_vie
   return Shape{low_rank.up().shape(0), low_rank.up().shape(1), low_rank.down().shape(1)};
 }
 
-// up . diag(gain) . down of one head, as F64. The product is d x r; nothing larger is formed.
-HeadWeights Materialise(const v1::LowRank& low_rank, const Shape& shape, size_t head) {
-  const size_t rank = low_rank.down().shape(0);
-  const TensorDoubles down = DecodeDoubles(low_rank.down());  // [rank, d] by rows = d x rank
-  const TensorDoubles gain = DecodeDoubles(low_rank.gain());
-  const size_t count = shape.r * rank;
-  std::vector<double> up(count), scaled(count), product(shape.d * shape.r);
-  DecodeDoubles(low_rank.up().dtype(),
-                low_rank.up().data().data() + head * count * ElementBytes(low_rank.up().dtype()),
-                count, up.data());
-  for (size_t i = 0; i < shape.r; ++i) {
-    for (size_t j = 0; j < rank; ++j) {
-      scaled[i + j * shape.r] = up[i * rank + j] * (gain.values.empty() ? 1 : gain.values[j]);
-    }
+// The heads of one projection, one after the other.
+class HeadReader {
+ public:
+  HeadReader(const v1::Projection& projection, const Shape& shape)
+      : projection_(projection), shape_(shape) {
+    if (projection.has_dense()) return;
+    down_ = DecodeDoubles(projection.low_rank().down()).values;  // [rank, d] by rows = d x rank
+    gain_ = DecodeDoubles(projection.low_rank().gain()).values;
   }
-  GetKernels().multiply_transposed(down.values.data(), shape.d, scaled.data(), shape.r, rank,
-                                   product.data());
-  return {v1::DTYPE_F64, std::string(reinterpret_cast<const char*>(product.data()),
-                                     product.size() * sizeof(double))};
-}
 
-HeadWeights HeadOf(const v1::Projection& projection, const Shape& shape, size_t head) {
-  if (!projection.has_dense()) return Materialise(projection.low_rank(), shape, head);
-  const v1::DType dtype = projection.dense().dtype();
-  const size_t bytes = shape.r * shape.d * ElementBytes(dtype);
-  return {dtype, projection.dense().data().substr(head * bytes, bytes)};
-}
+  HeadWeights Head(size_t head) const {
+    if (!projection_.has_dense()) return Materialise(head);
+    const v1::DType dtype = projection_.dense().dtype();
+    const size_t bytes = shape_.r * shape_.d * ElementBytes(dtype);
+    return {dtype, projection_.dense().data().substr(head * bytes, bytes)};
+  }
+
+ private:
+  // up . diag(gain) . down, as F64. The product is d x r; nothing larger is formed.
+  HeadWeights Materialise(size_t head) const {
+    const v1::Tensor& up_tensor = projection_.low_rank().up();
+    const size_t rank = projection_.low_rank().down().shape(0);
+    const size_t count = shape_.r * rank;
+    std::vector<double> up(count), scaled(count), product(shape_.d * shape_.r);
+    DecodeDoubles(up_tensor.dtype(),
+                  up_tensor.data().data() + head * count * ElementBytes(up_tensor.dtype()), count,
+                  up.data());
+    for (size_t i = 0; i < shape_.r; ++i) {
+      for (size_t j = 0; j < rank; ++j) {
+        scaled[i + j * shape_.r] = up[i * rank + j] * (gain_.empty() ? 1 : gain_[j]);
+      }
+    }
+    GetKernels().multiply_transposed(down_.data(), shape_.d, scaled.data(), shape_.r, rank,
+                                     product.data());
+    return {v1::DTYPE_F64, std::string(reinterpret_cast<const char*>(product.data()),
+                                       product.size() * sizeof(double))};
+  }
+
+  const v1::Projection& projection_;
+  const Shape shape_;
+  std::vector<double> down_, gain_;
+};
 
 std::vector<double> Decode(v1::DType dtype, const std::string& bytes) {
   std::vector<double> values(bytes.size() / ElementBytes(dtype));
@@ -177,6 +193,7 @@ absl::Status SummariseQkFactors(const v1::QkFactors& factors, const SummariseCon
 
   // A key head's snapshot is kept under the first query head that uses it: unlike its index in the
   // payload that is fixed for the attempt, however the client splits its heads over payloads.
+  const HeadReader q_heads(factors.q(), q_shape), k_heads(factors.k(), k_shape);
   std::vector<Change> keys(k_shape.heads);
   std::vector<bool> seen(k_shape.heads);
   const auto key_of = [&](int i) {
@@ -187,14 +204,14 @@ absl::Status SummariseQkFactors(const v1::QkFactors& factors, const SummariseCon
     if (seen[j]) continue;
     seen[j] = true;
     keys[j] =
-        ChangeOf(HeadOf(factors.k(), k_shape, j), {Snapshots::Kind::kK, layer, factors.heads(i)},
-                 "qk_factors.k", static_cast<int32_t>(factors.heads(i)), context, snapshots, out);
+        ChangeOf(k_heads.Head(j), {Snapshots::Kind::kK, layer, factors.heads(i)}, "qk_factors.k",
+                 static_cast<int32_t>(factors.heads(i)), context, snapshots, out);
   }
   for (int i = 0; i < factors.heads_size(); ++i) {
     const uint32_t head = factors.heads(i);
-    const Change q = ChangeOf(HeadOf(factors.q(), q_shape, static_cast<size_t>(i)),
-                              {Snapshots::Kind::kQ, layer, head}, "qk_factors.q",
-                              static_cast<int32_t>(head), context, snapshots, out);
+    const Change q =
+        ChangeOf(q_heads.Head(static_cast<size_t>(i)), {Snapshots::Kind::kQ, layer, head},
+                 "qk_factors.q", static_cast<int32_t>(head), context, snapshots, out);
     const Change& k = keys[static_cast<size_t>(key_of(i))];
     const char* undefined = q.undefined != nullptr ? q.undefined : k.undefined;
     if (undefined == nullptr && q.base_step != k.base_step) undefined = "no_base";

@@ -17,6 +17,8 @@
 namespace foreshock {
 namespace {
 
+constexpr size_t kTokensAtOnce = 64;  // decoded scores stay in the cache
+
 GateForm FormOf(v1::ScoreKind kind) {
   switch (kind) {
     case v1::SCORE_KIND_SIGMOID_LOGITS:
@@ -62,6 +64,52 @@ absl::StatusOr<Selection> SelectionOf(const v1::RouterGates& gates, const v1::Mo
                                                    " experts"));
   }
   return selection;
+}
+
+// The task and what it points to.
+struct GateWork {
+  GateWork(const v1::RouterGates& gates, const Selection& selection,
+           const std::vector<double>& bias, size_t tokens, size_t experts)
+      : part(std::min(tokens, kTokensAtOnce) * experts),
+        scratch(GateScratchDoubles(experts)),
+        p_sum(experts),
+        margins(tokens),
+        counts(experts) {
+    task.scores = part.data();
+    task.experts = experts;
+    task.form = FormOf(gates.score_kind());
+    task.top_k = selection.top_k;
+    task.bias = bias.empty() ? nullptr : bias.data();
+    task.scratch = scratch.data();
+    task.p_sum = p_sum.data();
+    task.counts = counts.data();
+  }
+  GateWork(const GateWork&) = delete;
+  GateWork& operator=(const GateWork&) = delete;
+
+  std::vector<double> part, scratch, p_sum, margins;
+  std::vector<int64_t> counts;
+  GateTask task;
+};
+
+// Runs the gates over all tokens, unless there are non-finite scores, whose number it returns.
+uint64_t Run(const v1::Tensor& scores, const Selection& selection, GateWork* work) {
+  GateTask& task = work->task;
+  const size_t tokens = work->margins.size();
+  const size_t row_bytes = task.experts * ElementBytes(scores.dtype());
+  uint64_t nonfinite = 0;
+  for (size_t begin = 0; begin < tokens; begin += kTokensAtOnce) {
+    task.tokens = std::min(tokens - begin, kTokensAtOnce);
+    task.margins = work->margins.data() + begin;
+    task.chosen =
+        selection.chosen.empty() ? nullptr : selection.chosen.data() + begin * selection.top_k;
+    const size_t count = task.tokens * task.experts;
+    DecodeDoubles(scores.dtype(), scores.data().data() + begin * row_bytes, count,
+                  work->part.data());
+    nonfinite += CountNonFinite(work->part.data(), count);
+    if (nonfinite == 0) GetKernels().gates(&task);
+  }
+  return nonfinite;
 }
 
 void FillMargins(const std::vector<double>& margins, model::GateShard* shard) {
@@ -111,38 +159,31 @@ void FillShard(const GateTask& task, model::GateShard* shard) {
 absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext& context,
                             model::StepShards* out) {
   const auto layer = static_cast<int32_t>(gates.layer());
-  const TensorDoubles scores = DecodeDoubles(gates.scores());
+  const v1::Tensor& scores = gates.scores();
   const TensorDoubles bias = DecodeDoubles(gates.correction_bias());
-  const size_t experts = gates.scores().shape_size() == 2 ? gates.scores().shape(1) : 0;
-  if (experts == 0 || scores.values.empty()) {
-    return absl::InvalidArgumentError("router_gates: scores must be [tokens, experts]");
+  const size_t experts = scores.shape_size() == 2 ? scores.shape(1) : 0;
+  if (experts == 0 || !IsWellFormed(scores) ||
+      (!bias.values.empty() && bias.values.size() != experts)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("router_gates of layer ", gates.layer(),
+                     ": scores must be [tokens, experts], correction_bias [experts]"));
   }
+  const size_t tokens = ElementCount(scores) / experts;
   FORESHOCK_ASSIGN_OR_RETURN(const Selection selection,
                              SelectionOf(gates, context.sender.model, experts));
-  if (scores.nonfinite + bias.nonfinite > 0) {
-    AddNonFinite(context, "router_gates.scores", layer, -1, scores.nonfinite, out);
+  if (!selection.chosen.empty() && selection.chosen.size() != tokens * selection.top_k) {
+    return absl::InvalidArgumentError(absl::StrCat("router_gates of layer ", gates.layer(),
+                                                   ": chosen must be [", tokens, ", k]"));
+  }
+  GateWork work(gates, selection, bias.values, tokens, experts);
+  const uint64_t nonfinite = bias.nonfinite > 0 ? 0 : Run(scores, selection, &work);
+  if (nonfinite + bias.nonfinite > 0) {
+    AddNonFinite(context, "router_gates.scores", layer, -1, nonfinite, out);
     AddNonFinite(context, "router_gates.correction_bias", layer, -1, bias.nonfinite, out);
     AddUndefined("router.token_entropy", "nonfinite", 1, out);
     return absl::OkStatus();
   }
-  const size_t tokens = scores.values.size() / experts;
-  std::vector<double> scratch(GateScratchDoubles(experts));
-  std::vector<double> p_sum(experts);
-  std::vector<int64_t> counts(experts);
-  std::vector<double> margins(tokens);
-  GateTask task;
-  task.scores = scores.values.data();
-  task.tokens = tokens;
-  task.experts = experts;
-  task.form = FormOf(gates.score_kind());
-  task.top_k = selection.top_k;
-  task.chosen = selection.chosen.empty() ? nullptr : selection.chosen.data();
-  task.bias = bias.values.empty() ? nullptr : bias.values.data();
-  task.scratch = scratch.data();
-  task.p_sum = p_sum.data();
-  task.counts = counts.data();
-  task.margins = margins.data();
-  GetKernels().gates(&task);
+  const GateTask& task = work.task;
   if (task.accepted == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "router_gates of layer ", gates.layer(), ": all ", tokens,
@@ -152,12 +193,12 @@ absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext
   shard->set_layer(gates.layer());
   model::Source* source = shard->add_sources();
   source->set_id(TokenShardOf(gates, context.sender.coordinates));
-  source->set_fingerprint(Fingerprint({gates.scores().data(), gates.chosen().data()}));
+  source->set_fingerprint(Fingerprint({scores.data(), gates.chosen().data()}));
   FillShard(task, shard);
   if (selection.unknown != nullptr) {
     AddUndefined("router.sampled_load", selection.unknown, 1, out);
   } else if (context.sender.model.router_groups() <= 1) {
-    FillMargins(margins, shard);
+    FillMargins(work.margins, shard);
   }
   if (task.rejected > 0) AddUndefined("router.token_entropy", "rejected_rows", task.rejected, out);
   return absl::OkStatus();

@@ -51,7 +51,7 @@ absl::Status SummariseRouterWeights(const v1::RouterWeights& weights,
                                     const SummariseContext& context, Snapshots* snapshots,
                                     model::StepShards* out) {
   const auto layer = static_cast<int32_t>(weights.layer());
-  if (weights.weights().shape_size() != 2) {
+  if (weights.weights().shape_size() != 2 || !IsWellFormed(weights.weights())) {
     return absl::InvalidArgumentError("router_weights: weights must be [experts, d]");
   }
   const uint32_t experts = weights.weights().shape(0);

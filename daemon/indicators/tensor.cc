@@ -1,7 +1,6 @@
 #include "daemon/indicators/tensor.h"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "daemon/indicators/kernels.h"
@@ -14,6 +13,16 @@ static_assert(std::endian::native == std::endian::little,
 size_t ElementCount(const v1::Tensor& tensor) {
   const size_t element = ElementBytes(tensor.dtype());
   return element == 0 ? 0 : tensor.data().size() / element;
+}
+
+bool IsWellFormed(const v1::Tensor& tensor) {
+  const size_t element = ElementBytes(tensor.dtype());
+  size_t bytes = element;
+  for (uint32_t extent : tensor.shape()) {
+    if (extent == 0 || bytes > tensor.data().size() / extent) return false;
+    bytes *= extent;
+  }
+  return element > 0 && bytes == tensor.data().size();
 }
 
 void DecodeDoubles(v1::DType dtype, const char* bytes, size_t count, double* out) {
@@ -59,9 +68,7 @@ TensorDoubles DecodeDoubles(const v1::Tensor& tensor) {
 }
 
 uint64_t CountNonFinite(const double* values, size_t count) {
-  uint64_t found = 0;
-  for (size_t i = 0; i < count; ++i) found += std::isfinite(values[i]) ? 0 : 1;
-  return found;
+  return GetKernels().count_nonfinite(values, count);
 }
 
 std::vector<int64_t> DecodeInts(const v1::Tensor& tensor) {

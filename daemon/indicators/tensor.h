@@ -24,6 +24,8 @@ struct TensorDoubles {
 
 // Elements of the shape; 0 for an absent tensor.
 size_t ElementCount(const v1::Tensor& tensor);
+// True when the element type is known and the bytes are as many as the shape says.
+bool IsWellFormed(const v1::Tensor& tensor);
 // True when the payload carries this tensor.
 inline bool IsPresent(const v1::Tensor& tensor) { return tensor.dtype() != v1::DTYPE_UNSPECIFIED; }
 

@@ -70,7 +70,9 @@ GateStatistics Gates(const std::vector<double>& scores, size_t experts, Gate gat
     if (gate == Gate::kSoftmaxLogits || gate == Gate::kSoftmax) score = p;
     entropies.push_back(Entropy(p));
     for (size_t e = 0; e < experts; ++e) mean_p[e] += p[e] / static_cast<double>(tokens);
-    z.push_back(std::pow(top + std::log(sum), 2));
+    double partition = 0;
+    for (double x : row) partition += std::exp(x - top);
+    z.push_back(std::pow(top + std::log(partition), 2));
     std::vector<double> biased = score;
     for (size_t e = 0; e < bias.size(); ++e) biased[e] += bias[e];
     const std::vector<size_t> chosen = TopK(biased, k + 1);

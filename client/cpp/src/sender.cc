@@ -253,6 +253,7 @@ void Sender::WriteReports(Stream* stream) {
   StreamIds known;
   while (true) {
     std::shared_ptr<QueuedReport> next;
+    v1::PushRequest goodbye;
     bool more_follows = false;
     {
       MutexLock lock(&mutex_);
@@ -275,10 +276,12 @@ void Sender::WriteReports(Stream* stream) {
         report->set_seq(next->seq);
         names_.DeclareFor(report, &known);
         more_follows = queue_.HasUnsent();
+      } else {
+        goodbye = goodbye_;
       }
     }
     if (next == nullptr) {
-      if (stream->Write(goodbye_, false)) {
+      if (stream->Write(goodbye, false)) {
         stream->WritesDone();
         MutexLock lock(&mutex_);
         goodbye_written_ = true;

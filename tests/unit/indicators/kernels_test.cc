@@ -211,7 +211,7 @@ TEST_P(KernelsTest, GatesAgreeWithTheObviousVersion) {
       for (bool biased : {false, true}) {
         SCOPED_TRACE(absl::StrCat("form ", static_cast<int>(form), ", experts ", experts,
                                   ", biased ", biased));
-        const size_t k = std::min<size_t>(experts - 1, 8), tokens = 20;
+        const size_t k = std::min<size_t>(experts - 1, experts % 2 == 0 ? 8 : 40), tokens = 20;
         std::vector<double> scores = Gaussian(&random_, tokens * experts, 3);
         if (form == GateForm::kSoftmax || form == GateForm::kSigmoid) {
           for (double& score : scores) score = std::exp(score - 9);
@@ -231,7 +231,7 @@ TEST_P(KernelsTest, GatesAgreeWithTheObviousVersion) {
         for (size_t t = 0; t < tokens; ++t) {
           EXPECT_NEAR(run.margins[t], expected.margins[t], 1e-14);
         }
-        if (form == GateForm::kSoftmaxLogits) {
+        if (form == GateForm::kSoftmaxLogits || form == GateForm::kSigmoidLogits) {
           EXPECT_THAT(run.task.z_sum / n, testing_support::Near(expected.z));
           EXPECT_THAT(run.task.logit_absmax, expected.logit_absmax);
         }
@@ -258,6 +258,20 @@ TEST_P(KernelsTest, TiesGoToTheLowestIndex) {
   RunGates(*kernels_, std::vector<double>(40, 0.5), 40, GateForm::kSoftmaxLogits, 3, {}, &run);
   for (size_t e = 0; e < 40; ++e) EXPECT_EQ(run.counts[e], e < 3 ? 1 : 0) << e;
   EXPECT_EQ(run.margins[0], 0);
+}
+
+// Coarse scores, as of BF16: equal ones inside the selection and at its edge.
+TEST_P(KernelsTest, SelectionWithManyTiesAgreesWithTheObviousVersion) {
+  for (size_t experts : {20, 64, 256}) {
+    std::vector<double> scores = Gaussian(&random_, 50 * experts, 2);
+    for (double& score : scores) score = std::round(4 * score) / 4;
+    GateRun run;
+    RunGates(*kernels_, scores, experts, GateForm::kSoftmaxLogits, 8, {}, &run);
+    const reference::GateStatistics expected =
+        reference::Gates(scores, experts, reference::Gate::kSoftmaxLogits, 8, {});
+    EXPECT_EQ(run.counts, expected.counts) << experts;
+    EXPECT_THAT(run.task.top_k_mass_sum / 50, testing_support::Near(expected.top_k_mass));
+  }
 }
 
 TEST_P(KernelsTest, RowsThatAreNoDistributionAreRejected) {

@@ -187,6 +187,11 @@ TEST(RouterGates, NonFiniteScoreIsAFindingAndNothingElse) {
       rank.SendAndClose(Gates({0.5, NAN, 0.5, 0.5}, 2, v1::SCORE_KIND_SOFTMAX, 1), 0);
   EXPECT_EQ(samples("train.nonfinite", 0, "router_gates.scores"), 1);
   EXPECT_FALSE(samples.Has("router.token_entropy"));
+  v1::Summary biased = Gates({0.5, 0.5}, 2, v1::SCORE_KIND_SOFTMAX, 1);
+  *biased.mutable_router_gates()->mutable_correction_bias() = F64Tensor({2}, {NAN, 0});
+  const Samples bias = rank.SendAndClose(biased, 1);
+  EXPECT_EQ(bias("train.nonfinite", 0, "router_gates.correction_bias"), 1);
+  EXPECT_FALSE(bias.Has("router.token_entropy"));
 }
 
 TEST(RouterGates, Bf16ScoresAreDecodedExactly) {

@@ -377,6 +377,37 @@ TEST(AttentionLogits, ExactMaximaAndBadValues) {
   EXPECT_EQ(rank.SendAndClose(summary, 2).Reason("attn.logits.max"), "empty_block");
 }
 
+// Bytes that do not fit the shape never reach the arithmetic, even if ingest had let them pass.
+TEST(Summarise, RefusesTensorsWhoseBytesDoNotFitTheirShape) {
+  const v1::Tensor cut = [] {
+    v1::Tensor tensor = F64Tensor({1, 2, 2}, {1, 2, 3, 4});
+    tensor.mutable_data()->pop_back();
+    return tensor;
+  }();
+  v1::Tensor flat = cut;
+  flat.clear_shape();
+  flat.add_shape(2);
+  flat.add_shape(2);
+  v1::Summary qk, gates, weights, logits;
+  qk.mutable_qk_factors()->add_heads(0);
+  *qk.mutable_qk_factors()->mutable_q()->mutable_dense() = cut;
+  *qk.mutable_qk_factors()->mutable_k()->mutable_dense() = cut;
+  *gates.mutable_router_gates()->mutable_scores() = flat;
+  *weights.mutable_router_weights()->mutable_weights() = flat;
+  logits.mutable_attention_logits()->add_heads(0);
+  *logits.mutable_attention_logits()->mutable_logits() = cut;
+  Rank rank;
+  for (const v1::Summary* summary : {&qk, &gates, &weights, &logits}) {
+    EXPECT_THAT(rank.Send(*summary, 0),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")));
+  }
+  v1::Summary empty;
+  EXPECT_OK(rank.Send(empty, 0));
+  empty.mutable_event();
+  EXPECT_OK(rank.Send(empty, 0));
+  EXPECT_EQ(rank.shards().ByteSizeLong(), 0u);
+}
+
 TEST(Finish, SortsFlagsAndNamesOnlyWhatTheCatalogueKnows) {
   Rank rank;
   ASSERT_OK(rank.Send(Scalars(&rank, {{"loss", 1}, {"aux_loss", 2}, {"loss", 1}}), 0));

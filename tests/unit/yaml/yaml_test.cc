@@ -194,9 +194,10 @@ TEST(YamlTest, AnErrorIsReportedOnceHoweverOftenTheValueIsRead) {
   const YamlNode item = document.root().Get("items").Items()[0];
   item.Get("a").Int({0, 9});
   item.Get("a").Int({0, 9});
-  EXPECT_THAT(document.errors(),
-              ElementsAre("f:1:13: `a` is x; an integer from 0 to 9 is expected",
-                          "f:1:16: unknown key `b` in item 1 of `items`; Allowed: a"));
+  EXPECT_THAT(
+      document.errors(),
+      ElementsAre("f:1:13: `a` is x; an integer from 0 to 9 is expected",
+                  "f:1:16: unknown key `b` in item 1 of `items`; did you mean `a`? Allowed: a"));
 }
 
 TEST(YamlTest, CanonicalTextTellsValuesNotLayouts) {
