@@ -68,9 +68,10 @@ export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http
 note "foreshockd listens on $grpc (gRPC) and $http (HTTP), its data and log are in $demo/"
 
 title "2. A recorded training run, pushed over gRPC as its ranks once did"
-note "$capture, eight ranks; a row every 100 steps as the daemon computes it, alerts where they come"
-note "QK entropy: how many directions the update of the attention operator uses (1: all, mean over"
-note "the heads of a layer; L1: layer 1 is the lowest). It falls when low precision biases attention."
+note "$capture; a row every 100 steps as the daemon computes it, alerts where they come."
+note "QK entropy: the share of directions that the update of the attention operator uses (1: all),"
+note "mean over a layer's heads, lowest layer (L1 is layer 1). A biased attention loses directions"
+note "long before the loss shows anything."
 printf '\n'
 run=$(basename -- "$capture")
 run=${run%.*}

@@ -1,5 +1,5 @@
 // Where the daemon listens unless told otherwise. The daemon's own defaults are in daemon/config;
-// tests/unit/client holds the two equal.
+// tests/unit/cli holds the two equal.
 #pragma once
 
 namespace foreshock::cli {

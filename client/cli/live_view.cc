@@ -144,12 +144,23 @@ void LiveView::PrintAlertsUpTo(int64_t step) {
     if (!seen->fired_shown && alert.severity() != "info") {
       out_.Print(absl::StrCat("\n", AlertBlock(alert, terminal_), "\n"));
     } else {
-      out_.Print(absl::StrCat("  ", AlertLine(alert, terminal_), "\n"));
+      out_.Print(StepLine(alert));
     }
     seen->fired_shown = true;
     seen->severity_shown = alert.severity();
     if (alert.has_resolved_step()) seen->resolved_shown = true;
   }
+}
+
+// In the columns of the table: the step, then what changed.
+std::string LiveView::StepLine(const v1::Alert& alert) const {
+  const int64_t step = alert.has_resolved_step() ? alert.resolved_step() : alert.firing_step();
+  return absl::StrCat(
+      RightAligned(absl::StrCat(step), 8), "  ",
+      terminal_.Paint(Style::kDim, absl::StrCat("· ", alert.severity(), ": ", alert.rule(), ", ",
+                                                FormatWhere(alert),
+                                                alert.has_resolved_step() ? ", is over" : "")),
+      "\n");
 }
 
 void LiveView::PrintHeader() {

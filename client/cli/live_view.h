@@ -40,6 +40,7 @@ class LiveView {
   void PrintHeader();
   void PrintAlertsUpTo(int64_t step);
   void TakeAlerts();
+  std::string StepLine(const v1::Alert& alert) const;
   std::string Cell(size_t column, int64_t step);
 
   struct SeenAlert {

@@ -1,0 +1,16 @@
+#include "client/cli/defaults.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/config/config.h"
+
+namespace foreshock::cli {
+namespace {
+
+TEST(DefaultsTest, ProgramLooksForTheDaemonWhereItListens) {
+  EXPECT_EQ(kDefaultServer, kDefaultGrpcListen);
+  EXPECT_EQ(kDefaultHttp, kDefaultHttpListen);
+}
+
+}  // namespace
+}  // namespace foreshock::cli
