@@ -35,6 +35,7 @@ RUN = "crash"
 RANKS = 4
 WAVE_STEPS = 400       # train.wave is high in the second half of each period: one alert a period
 UNACKED_MAX = 64
+SKEW_STEPS = 8         # no rank is further ahead of another: collectives keep real ranks together
 SCALARS = ((1, "shared", "REDUCTION_SUM", "SCOPE_GLOBAL"),
            (2, "own", "REDUCTION_LAST", "SCOPE_RANK"),
            (3, "wave", "REDUCTION_LAST", "SCOPE_GLOBAL"))
@@ -61,9 +62,11 @@ def wave_value(step):
 class Rank(threading.Thread):
     """Pushes step after step; after a broken stream it goes on with what was not acknowledged."""
 
-    def __init__(self, rank, address, stop):
+    def __init__(self, rank, address, stop, everyone):
         super().__init__(name=f"rank-{rank}", daemon=True)
         self.rank = rank
+        self.everyone = everyone    # all ranks, this one too
+        self.seq = 0                # of the report that is being sent
         self.address = address      # () -> HOST:PORT of the daemon that runs now
         self.stop_event = stop
         self.sent = 0               # seq of the newest report made; its step is seq - 1
@@ -103,6 +106,11 @@ class Rank(threading.Thread):
                 if answers.get() is None:  # an ack arrived, or the stream is over
                     return
                 continue
+            while seq - min(rank.seq for rank in self.everyone) > SKEW_STEPS:
+                if not answers.empty() and answers.queue[-1] is None:  # the stream is over
+                    return
+                time.sleep(0.001)
+            self.seq = seq
             self.sent = max(self.sent, seq)
             yield V1.ingest.PushRequest(report=self.report(seq, declare))
             declare = False
@@ -248,7 +256,8 @@ def main():
         rules.write_text(RULES)
         daemon = Daemon(arguments.foreshockd, directory, rules=[rules])
         stop = threading.Event()
-        ranks = [Rank(rank, lambda: daemon.grpc, stop) for rank in range(RANKS)]
+        ranks = []
+        ranks += [Rank(rank, lambda: daemon.grpc, stop, ranks) for rank in range(RANKS)]
         under_load = 0
         reopen_seconds = []
         with daemon:
