@@ -100,4 +100,5 @@ cat <<END
 
 The daemon stays up. Ctrl-C stops it.
 END
+trap 'exit 0' INT TERM
 wait "$daemon" || true
