@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/cli/format.h"
 
 namespace foreshock::cli {
@@ -67,13 +67,27 @@ std::string LastHealthy(const v1::Alert& alert) {
 }
 
 std::string EvidenceText(const v1::Evidence& evidence) {
-  std::string text = evidence.has_step() ? absl::StrCat("step ", evidence.step(), ": ") : "";
-  absl::StrAppend(&text, evidence.text().empty() ? evidence.rule() : evidence.text());
-  if (!evidence.has_step() && evidence.text().empty()) absl::StrAppend(&text, " did not move");
-  if (evidence.layers_size() > 0 && evidence.text().find("layer") == std::string::npos) {
-    absl::StrAppend(&text, " (layer ", absl::StrJoin(evidence.layers(), ", "), ")");
+  std::string text = absl::StrCat(evidence.supports() ? "" : "against: ", evidence.rule());
+  if (evidence.layers_size() > 0) {
+    absl::StrAppend(&text, ", layer ", absl::StrJoin(evidence.layers(), ", "));
   }
+  // "since step 420" opens the daemon's text; here the step stands in front already.
+  const absl::string_view detail = absl::StripPrefix(
+      evidence.text(),
+      evidence.has_step() ? absl::StrCat("since step ", evidence.step(), ", ") : "");
+  absl::StrAppend(&text, detail.empty() ? "" : ": ", detail);
   return text;
+}
+
+// Rules that did not move, as one sentence: their silence speaks for the signature, or against it.
+std::string Unmoved(const v1::Alert& alert, bool supports) {
+  std::vector<absl::string_view> rules;
+  for (const v1::Evidence& evidence : alert.evidence()) {
+    if (!evidence.has_step() && evidence.supports() == supports) rules.push_back(evidence.rule());
+  }
+  if (rules.empty()) return "";
+  return absl::StrCat(supports ? "for it: no move of " : "against it: no move of ",
+                      absl::StrJoin(rules, ", "));
 }
 
 }  // namespace
@@ -114,11 +128,16 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
   row("since", Since(alert));
   if (!alert.indicator().empty()) row("value", ValueAgainstBaseline(alert));
   if (alert.has_last_healthy_step()) row("healthy", LastHealthy(alert));
-  for (int i = 0; i < alert.evidence_size(); ++i) {
-    const v1::Evidence& evidence = alert.evidence(i);
-    row(i == 0 ? "evidence" : "",
-        absl::StrCat(i + 1, ". ", evidence.supports() ? "for " : "against ",
-                     EvidenceText(evidence)));
+  absl::string_view label = "evidence";
+  for (const v1::Evidence& evidence : alert.evidence()) {
+    if (!evidence.has_step()) continue;
+    row(label, absl::StrCat("step ", evidence.step(), ": ", EvidenceText(evidence)));
+    label = "";
+  }
+  for (const bool supports : {true, false}) {
+    const std::string unmoved = Unmoved(alert, supports);
+    row(label, unmoved);
+    if (!unmoved.empty()) label = "";
   }
   row("advice", alert.description());
   row("runbook", alert.runbook());

@@ -15,8 +15,9 @@ namespace {
 
 constexpr absl::Duration kPollEvery = absl::Milliseconds(200);
 
-// Which layer of an indicator stands for the run.
-enum class Pick { kOnly, kLowestLayer, kHighestLayer };
+// Which series stand for the run: the one of the whole run (not those of single ranks), or the
+// layer with the lowest or highest mean over its heads.
+enum class Pick { kWholeRun, kLowestLayer, kHighestLayer };
 
 struct Headline {
   const char* title;
@@ -27,8 +28,8 @@ struct Headline {
 
 // L2 behind a value names the layer it comes from.
 constexpr Headline kHeadlines[] = {
-    {"loss", "train.loss", Pick::kOnly, 8},
-    {"grad norm", "train.grad_norm", Pick::kOnly, 9},
+    {"loss", "train.loss", Pick::kWholeRun, 8},
+    {"grad norm", "train.grad_norm", Pick::kWholeRun, 9},
     {"QK entropy", "attn.delta2.entropy_ratio_l1", Pick::kLowestLayer, 12},
     {"QK norm", "attn.delta2.relative_norm", Pick::kHighestLayer, 12},
     {"logit max", "attn.logits.max", Pick::kHighestLayer, 11},
@@ -140,7 +141,7 @@ void LiveView::PrintAlertsUpTo(int64_t step) {
   });
   for (SeenAlert* seen : due) {
     const v1::Alert& alert = seen->alert;
-    if (!seen->fired_shown) {
+    if (!seen->fired_shown && alert.severity() != "info") {
       out_.Print(absl::StrCat("\n", AlertBlock(alert, terminal_), "\n"));
     } else {
       out_.Print(absl::StrCat("  ", AlertLine(alert, terminal_), "\n"));
@@ -185,6 +186,7 @@ std::string LiveView::Cell(size_t column, int64_t step) {
   v1::QueryPointsRequest request;
   request.mutable_selector()->set_run(options_.run);
   request.mutable_selector()->set_indicator(headline.indicator);
+  if (headline.pick == Pick::kWholeRun) request.mutable_selector()->set_unit(v1::UNIT_NONE);
   request.set_first_step(std::max<int64_t>(0, step - options_.every_steps + 1));
   request.set_last_step(step);
   const auto answers = ReadPoints(daemon_, request);
@@ -210,7 +212,7 @@ std::string LiveView::Cell(size_t column, int64_t step) {
     if (better) best = at;
   }
   const std::string value = FormatValue(mean(best->second));
-  return headline.pick == Pick::kOnly
+  return headline.pick == Pick::kWholeRun
              ? value
              : absl::StrCat(value, terminal_.Paint(Style::kDim, absl::StrCat(" L", best->first)));
 }

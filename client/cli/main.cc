@@ -1,5 +1,6 @@
 // The program `foreshock`: asks and feeds a daemon from the command line.
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 
 #include "client/cli/cli.h"
@@ -34,6 +35,15 @@ int main(int argc, char** argv) {
       "  foreshock replay run.fscap --watch    push a recorded run and watch it being judged\n"
       "  foreshock alerts                      what fires, and what to do about it\n"
       "  foreshock doctor                      is everything all right?");
+  // The parser would only say that a command is missing.
+  const auto verb_named = [](const char* name) {
+    return [name](const CLI::App* verb) { return verb->get_name() == name; };
+  };
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(verb_named(argv[1])).empty()) {
+    std::fprintf(stderr, "foreshock: there is no command '%s'; `foreshock --help` lists them\n",
+                 argv[1]);
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -27,6 +27,7 @@ absl::StatusOr<std::vector<LossSample>> ReadLosses(Connection& daemon, const std
   }
   request.mutable_selector()->set_indicator("train.loss");
   request.mutable_selector()->clear_unit_name();
+  request.mutable_selector()->set_unit(v1::UNIT_NONE);  // not the losses of single ranks
   FORESHOCK_ASSIGN_OR_RETURN(const auto finite, ReadPoints(daemon, request));
   for (const v1::QueryPointsResponse& answer : finite) {
     for (const v1::Point& point : answer.points()) losses[point.step()] = point.value();

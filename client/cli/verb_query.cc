@@ -182,7 +182,7 @@ void AddQuery(CLI::App& app, Program& program) {
   verb->add_option("--layer", options->layers, "only these layers (-1: series without a layer)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("N,...")
+      ->type_name("N")
       ->check(CLI::Range(-1, 1 << 20).description(""));
   verb->add_option("--unit", options->unit, "only series of a head, expert, rank, ...")
       ->transform(CLI::CheckedTransformer(kUnits, CLI::ignore_case).description(""))
@@ -190,7 +190,7 @@ void AddQuery(CLI::App& app, Program& program) {
   verb->add_option("--unit-id", options->unit_ids, "only these heads, experts, ranks")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("N,...");
+      ->type_name("N");
   verb->add_option("--unit-name", options->unit_name, "only this tensor")->type_name("NAME");
   verb->add_option("--steps", options->steps, "first and last step, either may be missing")
       ->type_name("A:B");

@@ -19,8 +19,8 @@ void PrintRules(const RuleSet& rules, size_t files) {
   const Terminal out(stdout);
   Table table({{"rule"}, {"severity"}, {"indicator"}, {"file"}});
   for (const v1::RuleInfo& info : rules.infos()) {
-    table.AddRow({info.name(), info.severity(),
-                  info.indicator().empty() ? "(signature)" : info.indicator(), info.file()});
+    table.AddRow({info.name(), info.severity(), info.indicator().empty() ? "-" : info.indicator(),
+                  info.file()});
   }
   std::fputs(table.Render(out).c_str(), stdout);
   std::printf("\n%s %s in %s, no errors\n", out.Paint(Style::kGreen, "✓").c_str(),

@@ -59,6 +59,9 @@ struct Kernels {
 
   // gram [n, n] (both triangles) = A^T A, A [d, n].
   void (*gram)(const double* a, size_t d, size_t n, double* gram);
+  // The same in parts: adds A^T A to the lower triangle; mirror_lower at the end.
+  void (*add_gram)(const double* a, size_t d, size_t n, double* gram);
+  void (*mirror_lower)(double* gram, size_t n);
   // out [m, p] = A B^T, A [m, n], B [p, n].
   void (*multiply_transposed)(const double* a, size_t m, const double* b, size_t p, size_t n,
                               double* out);

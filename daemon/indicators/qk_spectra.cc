@@ -142,18 +142,16 @@ Values MultiplyTransposed(const Values& a, size_t m, const Values& b, size_t p, 
   return product;
 }
 
-// A = [dQ 2^-a, Q 2^-q] and B = [K 2^(a - s), dK 2^(q - s)], scaled so that |A| and |B| are near 1;
-// true factors are these times 2^.
-struct Balanced {
-  size_t d = 0, r = 0;
-  Values a, b;                                 // [d, 2r]
-  int delta_q = 0, q = 0, k = 0, delta_k = 0;  // exponents: true block = block * 2^exponent
+// Exponents by which the blocks of A = [dQ, Q] and B = [K, dK] are scaled so that |A| and |B| are
+// near 1: true block = scaled block * 2^exponent.
+struct Exponents {
+  int delta_q = 0, q = 0, k = 0, delta_k = 0;
   int product() const { return delta_q + k; }  // of A B^T; equal to q + delta_k
 };
 
-Balanced Balance(const QkWindow& window) {
+Exponents Balance(const QkWindow& window) {
   const size_t size = size_t{window.d} * window.r;
-  Balanced out{window.d, window.r, {}, {}};
+  Exponents out;
   const std::optional<int> delta_q = NormExponent(window.delta_q, size);
   const std::optional<int> q = NormExponent(window.q, size);
   const std::optional<int> k = NormExponent(window.k, size);
@@ -167,18 +165,47 @@ Balanced Balance(const QkWindow& window) {
   const int s = k.has_value() ? std::max(block_k, block_delta_k) : block_delta_k;
   out.k = s - out.delta_q;
   out.delta_k = s - out.q;
-  const auto append = [&](Values* to, const double* from, int exponent) {
-    const Scale scale(-exponent);
-    for (size_t i = 0; i < size; ++i) to->push_back(scale(from[i]));
-  };
-  out.a.reserve(2 * size);
-  out.b.reserve(2 * size);
-  append(&out.a, window.delta_q, out.delta_q);
-  append(&out.a, window.q, out.q);
-  append(&out.b, window.k, out.k);
-  append(&out.b, window.delta_k, out.delta_k);
   return out;
 }
+
+// Two blocks [d, r] side by side and scaled: A or B.
+struct Pair {
+  const double* first;
+  const double* second;
+  int first_exponent, second_exponent;
+  size_t d, r;
+
+  // Rows [begin, begin + rows) into `out` [rows, 2r].
+  void Copy(size_t begin, size_t rows, double* out) const {
+    const Scale scales[] = {Scale(-first_exponent), Scale(-second_exponent)};
+    const double* blocks[] = {first, second};
+    for (size_t b = 0; b < 2; ++b) {
+      for (size_t c = 0; c < r; ++c) {
+        const double* column = blocks[b] + c * d + begin;
+        for (size_t i = 0; i < rows; ++i) *out++ = scales[b](column[i]);
+      }
+    }
+  }
+  Values All() const {
+    Values all(2 * d * r);
+    Copy(0, d, all.data());
+    return all;
+  }
+  // By panels of rows that stay in the cache.
+  Values Gram() const {
+    constexpr size_t kPanelRows = 256;
+    const size_t n = 2 * r;
+    const Kernels& kernels = GetKernels();
+    Values panel(std::min(d, kPanelRows) * n), gram(n * n);
+    for (size_t begin = 0; begin < d; begin += kPanelRows) {
+      const size_t rows = std::min(d - begin, kPanelRows);
+      Copy(begin, rows, panel.data());
+      kernels.add_gram(panel.data(), rows, n, gram.data());
+    }
+    kernels.mirror_lower(gram.data(), n);
+    return gram;
+  }
+};
 
 // Frobenius norm of a block of columns, in true units.
 double BlockNorm(const Values& gram, size_t n, size_t begin, size_t count, int exponent) {
@@ -200,43 +227,46 @@ double GridRatio(const Values& gram_a, const Values& gram_b, size_t r, int q, in
   return 2 * GridNoise(bits) * (sum / norm) / norm;
 }
 
-// Lazily computed QR factors of the balanced blocks, for spectra that Grams cannot resolve.
+// Lazily computed QR factors of A and B, for spectra that Grams cannot resolve.
 class Cores {
  public:
-  explicit Cores(Balanced* balanced) : balanced_(balanced) {}
+  Cores(const Pair& a, const Pair& b) : a_(a), b_(b) {}
 
-  const Values& r_a() { return Factor(&r_a_, balanced_->a); }
-  const Values& r_b() { return Factor(&r_b_, balanced_->b); }
+  const Values& r_a() { return Factor(&r_a_, a_); }
+  const Values& r_b() { return Factor(&r_b_, b_); }
 
  private:
-  const Values& Factor(std::optional<Values>* factor, Values spoilt) {
+  static const Values& Factor(std::optional<Values>* factor, const Pair& pair) {
     if (!factor->has_value()) {
-      const size_t n = 2 * balanced_->r;
+      const size_t n = 2 * pair.r;
+      Values spoilt = pair.All();
       factor->emplace(n * n);
-      GetKernels().qr_factor(spoilt.data(), balanced_->d, n, (*factor)->data());
+      GetKernels().qr_factor(spoilt.data(), pair.d, n, (*factor)->data());
     }
     return **factor;
   }
 
-  Balanced* balanced_;
+  const Pair a_, b_;
   std::optional<Values> r_a_, r_b_;
 };
 
 // Spectra when 2r >= d: the products are at most 2r x 2r as they are.
-model::QkSpectra SpectraOfNarrow(const Balanced& m) {
-  const size_t d = m.d, r = m.r, size = d * r;
+model::QkSpectra SpectraOfNarrow(const Pair& a_pair, const Pair& b_pair, const Exponents& m) {
+  const size_t d = a_pair.d, r = a_pair.r;
+  const auto size = static_cast<std::ptrdiff_t>(d * r);
+  const Values a = a_pair.All(), b = b_pair.All();
   const auto spectrum = [&](Values values, int exponent, size_t bound) {
     return SpectrumOfSingularValues(values, exponent, static_cast<uint32_t>(bound),
                                     static_cast<uint32_t>(d));
   };
-  const Values dq(m.a.begin(), m.a.begin() + size), q(m.a.begin() + size, m.a.end());
-  const Values k(m.b.begin(), m.b.begin() + size), dk(m.b.begin() + size, m.b.end());
+  const Values dq(a.begin(), a.begin() + size), q(a.begin() + size, a.end());
+  const Values k(b.begin(), b.begin() + size), dk(b.begin() + size, b.end());
   model::QkSpectra out;
   const auto product = [&](const Values& x, const Values& y, size_t n) {
     return SingularValuesOf(MultiplyTransposed(x, d, y, d, n), d, d);
   };
   const size_t narrow = std::min(d, r);
-  *out.mutable_delta2() = spectrum(product(m.a, m.b, 2 * r), m.product(), std::min(d, 2 * r));
+  *out.mutable_delta2() = spectrum(product(a, b, 2 * r), m.product(), std::min(d, 2 * r));
   *out.mutable_delta3() = spectrum(product(dq, dk, r), m.delta_q + m.delta_k, narrow);
   *out.mutable_qk() = spectrum(product(q, k, r), m.q + m.k, narrow);
   *out.mutable_delta_q() = spectrum(SingularValuesOf(dq, d, r), m.delta_q, narrow);
@@ -251,9 +281,10 @@ model::Spectrum OfEigenvalues(const Eigenvalues& eigenvalues, int exponent, size
 }
 
 // Spectra when d > 2r: from Grams where they resolve them, else from the cores.
-model::QkSpectra SpectraOfTall(Balanced* m, const Values& gram_a, const Values& gram_b) {
-  const size_t d = m->d, r = m->r, n = 2 * r;
-  Cores cores(m);
+model::QkSpectra SpectraOfTall(const Pair& a, const Pair& b, const Exponents& m,
+                               const Values& gram_a, const Values& gram_b) {
+  const size_t d = a.d, r = a.r, n = 2 * r;
+  Cores cores(a, b);
   const auto pick = [&](const Eigenvalues& eigenvalues, int exponent, size_t bound,
                         const auto& singular_values) {
     if (WellAboveNoise(eigenvalues)) return OfEigenvalues(eigenvalues, exponent, bound, kEpsilon);
@@ -266,22 +297,21 @@ model::QkSpectra SpectraOfTall(Balanced* m, const Values& gram_a, const Values& 
   const auto r_first = [&](const Values& factor) { return Block(factor, n, 0, r, 0, r); };
   const auto r_second = [&](const Values& factor) { return Block(factor, n, 0, n, r, r); };
   model::QkSpectra out;
-  *out.mutable_delta2() = pick(ProductEigenvalues(gram_a, gram_b, n), m->product(), n, [&] {
+  *out.mutable_delta2() = pick(ProductEigenvalues(gram_a, gram_b, n), m.product(), n, [&] {
     return SingularValuesOf(MultiplyTransposed(cores.r_a(), n, cores.r_b(), n, n), n, n);
   });
   *out.mutable_delta3() =
-      pick(ProductEigenvalues(first(gram_a), second(gram_b), r), m->delta_q + m->delta_k, r, [&] {
+      pick(ProductEigenvalues(first(gram_a), second(gram_b), r), m.delta_q + m.delta_k, r, [&] {
         return SingularValuesOf(
             MultiplyTransposed(r_second(cores.r_b()), n, r_first(cores.r_a()), r, r), n, r);
       });
-  *out.mutable_qk() =
-      pick(ProductEigenvalues(second(gram_a), first(gram_b), r), m->q + m->k, r, [&] {
-        return SingularValuesOf(
-            MultiplyTransposed(r_second(cores.r_a()), n, r_first(cores.r_b()), r, r), n, r);
-      });
-  *out.mutable_delta_q() = pick(EigenvaluesOf(first(gram_a), r), m->delta_q, r,
+  *out.mutable_qk() = pick(ProductEigenvalues(second(gram_a), first(gram_b), r), m.q + m.k, r, [&] {
+    return SingularValuesOf(
+        MultiplyTransposed(r_second(cores.r_a()), n, r_first(cores.r_b()), r, r), n, r);
+  });
+  *out.mutable_delta_q() = pick(EigenvaluesOf(first(gram_a), r), m.delta_q, r,
                                 [&] { return SingularValuesOf(r_first(cores.r_a()), r, r); });
-  *out.mutable_delta_k() = pick(EigenvaluesOf(second(gram_b), r), m->delta_k, r,
+  *out.mutable_delta_k() = pick(EigenvaluesOf(second(gram_b), r), m.delta_k, r,
                                 [&] { return SingularValuesOf(r_second(cores.r_b()), n, r); });
   return out;
 }
@@ -301,19 +331,19 @@ int NormaliseGram(Values* gram, size_t n) {
 }  // namespace
 
 model::QkSpectra SpectraFromFactors(const QkWindow& window) {
-  Balanced balanced = Balance(window);
-  const size_t d = window.d, r = window.r, n = 2 * r;
-  Values gram_a(n * n), gram_b(n * n);
-  GetKernels().gram(balanced.a.data(), d, n, gram_a.data());
-  GetKernels().gram(balanced.b.data(), d, n, gram_b.data());
+  const size_t r = window.r, n = 2 * r;
+  const Exponents e = Balance(window);
+  const Pair a{window.delta_q, window.q, e.delta_q, e.q, window.d, r};
+  const Pair b{window.k, window.delta_k, e.k, e.delta_k, window.d, r};
+  const Values gram_a = a.Gram(), gram_b = b.Gram();
   model::QkSpectra out =
-      n >= d ? SpectraOfNarrow(balanced) : SpectraOfTall(&balanced, gram_a, gram_b);
-  out.set_q_norm(BlockNorm(gram_a, n, r, r, balanced.q));
-  out.set_k_norm(BlockNorm(gram_b, n, 0, r, balanced.k));
+      n >= window.d ? SpectraOfNarrow(a, b, e) : SpectraOfTall(a, b, e, gram_a, gram_b);
+  out.set_q_norm(BlockNorm(gram_a, n, r, r, e.q));
+  out.set_k_norm(BlockNorm(gram_b, n, 0, r, e.k));
   out.set_significand_bits(window.significand_bits);
   if (out.delta2().defined()) {
-    out.set_grid_ratio(GridRatio(gram_a, gram_b, r, balanced.q, balanced.k, out.delta2(),
-                                 window.significand_bits));
+    out.set_grid_ratio(
+        GridRatio(gram_a, gram_b, r, e.q, e.k, out.delta2(), window.significand_bits));
   }
   return out;
 }

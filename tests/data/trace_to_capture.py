@@ -185,7 +185,7 @@ class Converter:
         return capture.CaptureRecord(stream=stream, message=ingest.PushRequest(**message))
 
     def _hello(self, rank: int, attempt: int, rows: range) -> Any:
-        data, tensor_rank = divmod(rank, TENSOR_RANKS)
+        tensor_rank, data = divmod(rank, self.rec.data_ranks)
         launch = f"{self.options.run}-launch-{attempt + 1}"
         hello = ingest.Hello(
             run=self.options.run,
@@ -244,7 +244,7 @@ class Converter:
         return self._snapshot(row) and self._kept(row, self.options.factors_every)
 
     def _report(self, rank: int, row: int, first: bool) -> Any:
-        data, tensor_rank = divmod(rank, TENSOR_RANKS)
+        tensor_rank, data = divmod(rank, self.rec.data_ranks)
         rec = self.rec
         tokens = int(rec.arrays["tokens"][row])
         share = tokens // rec.data_ranks + (data < tokens % rec.data_ranks)

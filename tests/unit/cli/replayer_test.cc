@@ -159,7 +159,9 @@ TEST(ReplayerTest, EachRankHasItsStreamAndEveryReportIsAcknowledged) {
 TEST(ReplayerTest, RunCanBeRenamed) {
   Recorder daemon;
   Connection connection(daemon.settings());
-  Replayer replayer(connection.ingest(), {.run = "other"});
+  ReplayOptions options;
+  options.run = "other";
+  Replayer replayer(connection.ingest(), options);
   ASSERT_OK(replayer.Send(Hello(0, "launch", "a")));
   ASSERT_OK(replayer.Finish());
   EXPECT_THAT(daemon.log(), ElementsAre("hello a of other", "end a"));
@@ -223,7 +225,9 @@ TEST(ReplayerTest, StreamThatFailsEndsTheReplayWithTheDaemonsReason) {
   Recorder daemon;
   daemon.FailAt(2);
   Connection connection(daemon.settings());
-  Replayer replayer(connection.ingest(), {.unacked_reports_max = 1});
+  ReplayOptions options;
+  options.unacked_reports_max = 1;
+  Replayer replayer(connection.ingest(), options);
   ASSERT_OK(replayer.Send(Hello(4, "launch", "a")));
   absl::Status status;
   for (uint64_t seq = 1; seq <= 10 && status.ok(); ++seq) status = replayer.Send(Report(4, seq));
@@ -245,7 +249,9 @@ TEST(ReplayerTest, UnreachableDaemonIsUnavailable) {
 TEST(ReplayerTest, PacedReplayTakesTheRecordedTimeOverTheFactor) {
   Recorder daemon;
   Connection connection(daemon.settings());
-  Replayer replayer(connection.ingest(), {.speed = 10});
+  ReplayOptions options;
+  options.speed = 10;
+  Replayer replayer(connection.ingest(), options);
   ASSERT_OK(replayer.Send(Hello(0, "launch", "a")));
   constexpr int64_t kStart = 1'700'000'000'000'000'000;
   const absl::Time begin = absl::Now();

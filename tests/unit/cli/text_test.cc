@@ -156,16 +156,27 @@ TEST(AlertBlockTest, SaysWhatWhereSinceWhenAgainstWhatAndWhatToDo) {
   v1::Evidence* first = alert.add_evidence();
   first->set_step(440);
   first->set_supports(true);
-  first->set_text("entropy fell in layer 1");
+  first->set_rule("EntropyLow");
+  first->add_layers(1);
+  first->set_text("since step 440, value 0.6, baseline 0.8");
   v1::Evidence* second = alert.add_evidence();
-  second->set_rule("LearningRateRises");
+  second->set_rule("GradientSpike");
+  second->set_step(450);
+  for (const char* rule : {"LearningRateRises", "RouterMoves"}) {
+    v1::Evidence* unmoved = alert.add_evidence();
+    unmoved->set_rule(rule);
+    unmoved->set_supports(true);
+    unmoved->set_text("did not move");
+  }
   const std::string block = AlertBlock(alert, kPlain);
-  for (const char* part :
-       {"CRITICAL  low_precision_attention  firing", "QkEntropyFalls", "exp-42, attempt 2",
-        "layer 1", "began at step 440, fired at step 460",
-        "attn.delta2.entropy_ratio_l1 = 0.6000, baseline 0.8000 (-25 %)",
-        "step 430; roll back to checkpoint step-400", "1. for step 440: entropy fell in layer 1",
-        "2. against LearningRateRises did not move", "The attention update loses directions."}) {
+  for (const char* part : {"CRITICAL  low_precision_attention  firing", "QkEntropyFalls",
+                           "exp-42, attempt 2", "layer 1", "began at step 440, fired at step 460",
+                           "attn.delta2.entropy_ratio_l1 = 0.6000, baseline 0.8000 (-25 %)",
+                           "step 430; roll back to checkpoint step-400",
+                           "evidence   step 440: EntropyLow, layer 1: value 0.6, baseline 0.8",
+                           "           step 450: against: GradientSpike\n",
+                           "for it: no move of LearningRateRises, RouterMoves",
+                           "The attention update loses directions."}) {
     EXPECT_THAT(block, HasSubstr(part));
   }
   EXPECT_THAT(block, Not(HasSubstr("\033")));

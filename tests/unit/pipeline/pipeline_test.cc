@@ -233,7 +233,9 @@ class PipelineTest : public ::testing::Test {
   }
 
   void Restart() {
-    if (pipeline_ != nullptr) EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+    if (pipeline_ != nullptr) {
+      EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+    }
     listener_ = std::make_unique<RecordingListener>();
     pipeline_ = std::make_unique<Pipeline>(
         options_,

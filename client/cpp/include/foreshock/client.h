@@ -1,6 +1,6 @@
 // Sends the summaries of one training rank to foreshockd.
 //
-//   auto client = foreshock::Client::Create({.target = "monitor:7411", .run = "my-run",
+//   auto client = foreshock::Client::Create({.target = "monitor:7317", .run = "my-run",
 //       .launch_id = launch_id, .rank = rank, .world_size = world, .model = shape});
 //   const uint32_t loss_id = *(*client)->DeclareScalar({.name = "loss", .unit = "nats"});
 //   for (...) {
