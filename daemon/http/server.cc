@@ -13,6 +13,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "daemon/base/bounded_queue.h"
 #include "daemon/base/check.h"
 #include "daemon/base/log.h"
@@ -231,6 +233,8 @@ class HttpServer::Impl {
     to->body = std::move(from.body);
     to->headers.erase("Content-Type");
     to->set_header("Content-Type", from.content_type);
+    to->set_header("Date",
+                   absl::FormatTime("%a, %d %b %Y %H:%M:%S GMT", absl::Now(), absl::UTCTimeZone()));
     for (const auto& [name, value] : from.headers) to->set_header(name, value);
   }
 

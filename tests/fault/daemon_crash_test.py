@@ -152,7 +152,7 @@ def read_points(address, indicator):
         stub = V1.query_grpc.QueryServiceStub(channel)
         series = collections.defaultdict(list)
         request = V1.query.QueryPointsRequest(
-            selector=V1.query.SeriesSelector(run=RUN, indicator=indicator), limit=100_000_000)
+            selector=V1.query.SeriesSelector(run=RUN, indicator=indicator), limit=10_000_000)
         for answer in stub.QueryPoints(request):
             if answer.truncated:
                 raise AssertionError(f"{indicator}: the answer was cut")
