@@ -222,6 +222,12 @@ StreamNames Names() {
   return names;
 }
 
+SeriesKey SeriesOf(const std::string& indicator) {
+  SeriesKey key;
+  key.indicator = indicator;
+  return key;
+}
+
 class PipelineTest : public ::testing::Test {
  protected:
   PipelineTest() : memory_(NewMemoryStore()), store_(memory_.get()) {
@@ -233,7 +239,9 @@ class PipelineTest : public ::testing::Test {
   }
 
   void Restart() {
-    if (pipeline_ != nullptr) EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+    if (pipeline_ != nullptr) {
+      EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+    }
     listener_ = std::make_unique<RecordingListener>();
     pipeline_ = std::make_unique<Pipeline>(
         options_,
@@ -250,7 +258,7 @@ class PipelineTest : public ::testing::Test {
   std::vector<std::tuple<int64_t, double, uint32_t>> Losses(
       std::optional<uint32_t> attempt = std::nullopt) {
     std::vector<std::tuple<int64_t, double, uint32_t>> points;
-    EXPECT_OK(store_.Points("exp-42", {.indicator = "train.loss"}, {.attempt = attempt},
+    EXPECT_OK(store_.Points("exp-42", SeriesOf("train.loss"), {.attempt = attempt},
                             [&](const Point& point) {
                               points.emplace_back(point.step, point.value, point.attempt);
                               return true;
@@ -476,7 +484,7 @@ TEST_F(PipelineTest, EvaluationIsKeptApart) {
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
   EXPECT_THAT(listener_->alerts(), IsEmpty()) << "a loss of 50 would fire";
   std::vector<double> eval_losses;
-  ASSERT_OK(store_.Points("exp-42", {.indicator = "eval.train.loss"}, {}, [&](const Point& point) {
+  ASSERT_OK(store_.Points("exp-42", SeriesOf("eval.train.loss"), {}, [&](const Point& point) {
     eval_losses.push_back(point.value);
     return true;
   }));
