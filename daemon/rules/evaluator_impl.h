@@ -1,0 +1,139 @@
+// The evaluator's inside, shared by evaluator.cc (a step), evaluator_rows.cc (what is returned of
+// an alert) and evaluator_restart.cc (priming, restoring, other rules).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/rules/evaluator.h"
+#include "daemon/rules/rule.h"
+#include "daemon/rules/rule_judge.h"
+#include "daemon/rules/signature_judge.h"
+#include "daemon/rules/warm_up.h"
+
+namespace foreshock {
+
+// The recent values of a run-wide indicator, to divide others by.
+class Divisor {
+ public:
+  void Push(int64_t step, double value) {
+    values_.push_back({step, value});
+    if (values_.size() > kStepsMax) values_.pop_front();
+  }
+  // Mean over the steps in (base, newest]; nullopt without a value in it.
+  std::optional<double> MeanSince(int64_t base) const {
+    double sum = 0;
+    int count = 0;
+    for (auto it = values_.rbegin(); it != values_.rend() && it->first > base; ++it) {
+      sum += it->second;
+      ++count;
+    }
+    if (count == 0) return std::nullopt;
+    return sum / count;
+  }
+  void DropFrom(int64_t step) {
+    while (!values_.empty() && values_.back().first >= step) values_.pop_back();
+  }
+
+ private:
+  static constexpr size_t kStepsMax = 4096;
+  std::deque<std::pair<int64_t, double>> values_;
+};
+
+class Evaluator::Impl {
+ public:
+  Impl(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model)
+      : run_(std::move(run)), model_(std::move(model)) {
+    Use(std::move(rules));
+  }
+
+  void BeginAttempt(const AttemptStart& attempt) {
+    resumed_ = attempts_begun_++ > 0 || attempt.resume_step.has_value();
+    attempt_ = attempt.number;
+    resume_step_ = attempt.resume_step;
+    first_of_attempt_ = true;
+    last_step_ = std::numeric_limits<int64_t>::min();
+    schedule_.BeginAttempt();
+  }
+
+  std::vector<model::AlertRow> Evaluate(const ClosedStep& step) {
+    std::vector<model::AlertRow> rows;
+    if (primed_) rows = EndPriming(step.row.step);
+    for (model::AlertRow& row : Step(step, /*quiet=*/false)) rows.push_back(std::move(row));
+    return rows;
+  }
+
+  void Prime(const ClosedStep& step) {
+    primed_ = true;
+    Step(step, /*quiet=*/true);
+  }
+
+  absl::Status Restore(const model::AlertRow& row);
+  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+
+ private:
+  // Where the values of a series go.
+  struct Feed {
+    size_t rule;
+    size_t subject;
+    size_t component;
+  };
+  struct Slot {
+    std::vector<Feed> feeds;
+    Divisor* divisor = nullptr;
+    bool store_f32 = true;
+    enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar } role;
+  };
+
+  void Use(std::shared_ptr<const RuleSet> rules);
+  size_t SlotOf(const SeriesKey& key);
+  std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
+  std::vector<Finding> StoredFindings(const ClosedStep& closed) const;
+  void StartAttempt(int64_t step);
+  void NoteEvents(const ClosedStep& closed);
+  std::vector<model::AlertRow> EndPriming(int64_t step);
+  AlertsView View(int64_t step) const {
+    return {*set_, rules_, signatures_, step, attempt_start_, resumed_};
+  }
+  void Name(const std::string& rule, LiveAlert* alert) const;
+  model::AlertRow RuleRow(size_t index, int64_t step);
+  model::AlertRow SignatureRow(size_t index, const AlertsView& view);
+  void Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const;
+
+  const std::string run_;
+  const v1::ModelShape model_;
+  std::shared_ptr<const CompiledRules> set_;
+  std::vector<RuleJudge> rules_;
+  std::vector<SignatureJudge> signatures_;
+  absl::flat_hash_map<std::string, std::vector<std::pair<size_t, size_t>>> by_indicator_;
+  absl::flat_hash_map<std::string, Divisor> divisors_;  // filled once, then of a fixed shape
+
+  absl::flat_hash_map<SeriesKey, size_t> slot_of_;
+  std::vector<Slot> slots_;
+  std::vector<size_t> order_;  // slots of the previous step, to guess those of this one
+  std::vector<SeriesKey> keys_;
+
+  Schedule schedule_;
+  uint32_t attempt_ = 1;
+  uint32_t attempts_begun_ = 0;
+  bool resumed_ = false;
+  bool first_of_attempt_ = true;
+  std::optional<int64_t> resume_step_;
+  int64_t attempt_start_ = 0;
+  int64_t last_step_ = std::numeric_limits<int64_t>::min();
+  std::map<int64_t, std::string> checkpoints_;
+  absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>> rank_scalars_;
+  bool primed_ = false;
+  std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
+};
+
+}  // namespace foreshock

@@ -1,0 +1,86 @@
+// What is returned of an alert: its fields, its sentences, and the state a restart needs.
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/rules/alert_text.h"
+#include "daemon/rules/evaluator_impl.h"
+#include "daemon/rules/state.pb.h"
+
+namespace foreshock {
+namespace {
+
+// FNV-1a: the same on every machine and in every version.
+uint64_t StableHash(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace
+
+void Evaluator::Impl::Name(const std::string& rule, LiveAlert* alert) const {
+  if (!alert->id.empty()) return;
+  alert->attempt = attempt_;
+  alert->id = absl::StrFormat(
+      "%016x", StableHash(absl::StrCat(run_, "\n", rule, "\n", attempt_, "\n", alert->pending_step,
+                                       "\n", alert->firing_step)));
+}
+
+void Evaluator::Impl::Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const {
+  alert->set_id(live.id);
+  alert->set_run(run_);
+  alert->set_attempt(live.attempt);
+  alert->set_state(live.active ? v1::ALERT_STATE_FIRING : v1::ALERT_STATE_RESOLVED);
+  alert->mutable_layers()->Add(live.layers.begin(), live.layers.end());
+  alert->set_all_layers(live.all_layers);
+  alert->set_pending_step(live.pending_step);
+  alert->set_firing_step(live.firing_step);
+  if (!live.active) alert->set_resolved_step(step);
+  const int64_t healthy = std::max<int64_t>(live.base_step, 0);
+  alert->set_last_healthy_step(healthy);
+  const auto after = checkpoints_.upper_bound(healthy);
+  if (after != checkpoints_.begin()) alert->set_checkpoint(std::prev(after)->second);
+}
+
+model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
+  const Rule& rule = set_->rules[index];
+  RuleJudge& judge = rules_[index];
+  model::AlertRow row;
+  v1::Alert* alert = row.mutable_alert();
+  Fill(judge.alert(), step, alert);
+  alert->set_rule(rule.name);
+  alert->set_severity(rule.severity);
+  alert->set_fault(rule.fault);
+  alert->mutable_labels()->insert(rule.labels.begin(), rule.labels.end());
+  judge.Describe(rule, alert);
+  WriteTexts(rule.annotations, MeasureText(rule.input), "", alert);
+  rules::AlertState state;
+  judge.Save(&state);
+  row.set_state(state.SerializeAsString());
+  judge.alert().reported = true;
+  return row;
+}
+
+model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& view) {
+  const Signature& signature = set_->signatures[index];
+  SignatureJudge& judge = signatures_[index];
+  model::AlertRow row;
+  v1::Alert* alert = row.mutable_alert();
+  Fill(judge.alert(), view.step, alert);
+  alert->set_rule(signature.name);
+  alert->set_severity(judge.severity());
+  alert->set_fault(signature.fault);
+  alert->mutable_labels()->insert(signature.labels.begin(), signature.labels.end());
+  const std::string measure = judge.Describe(signature, view, alert);
+  WriteTexts(signature.annotations, measure, judge.confidence(), alert);
+  rules::AlertState state;
+  judge.Save(&state);
+  row.set_state(state.SerializeAsString());
+  judge.alert().reported = true;
+  return row;
+}
+
+}  // namespace foreshock
