@@ -349,16 +349,16 @@ void Pipeline::Commit() {
 void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
   const RunState::Changes committed = std::exchange(changes_, {});
+  PublishRuns();
+  for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
+  for (const model::AlertRow& alert : committed.alerts) {
+    deps_.listener->OnAlert(alert, /*restored=*/false);
+  }
   for (const auto& [id, ack] : std::exchange(acks_, {})) {
     if (const auto stream = streams_.find(id); stream != streams_.end()) {
       stream->second->SendAck(ack);
       ++stats_.acks_sent;
     }
-  }
-  PublishRuns();
-  for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
-  for (const model::AlertRow& alert : committed.alerts) {
-    deps_.listener->OnAlert(alert, /*restored=*/false);
   }
   for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
 }

@@ -126,7 +126,7 @@ class ConverterTest(unittest.TestCase):
         self.assertEqual(len({h.client_instance for h in hellos}), 16)
         self.assertFalse(any(h.HasField("resume_step") for h in hellos[:8]))
         self.assertEqual({h.resume_step for h in hellos[8:]}, {5})
-        self.assertEqual((hellos[5].coordinates.data, hellos[5].coordinates.tensor), (2, 1))
+        self.assertEqual((hellos[5].coordinates.data, hellos[5].coordinates.tensor), (1, 1))
         goodbyes = [r.stream for r in records if r.message.HasField("goodbye")]
         self.assertEqual(goodbyes, list(range(8, 16)))
         for stream, steps in ((3, STEPS[:8]), (11, STEPS[8:])):
@@ -140,9 +140,9 @@ class ConverterTest(unittest.TestCase):
         sums = []
         tokens = []
         for data in range(RANKS):
-            report = self.reports(2 * data)[3]
+            report = self.reports(data)[3]
             tokens.append(report.tokens)
-            self.assertEqual(self.reports(2 * data + 1)[3].tokens, report.tokens)
+            self.assertEqual(self.reports(RANKS + data)[3].tokens, report.tokens)
             loads = [s.router_load for s in report.summaries if s.HasField("router_load")]
             self.assertEqual([load.layer for load in loads], [0, 1])
             counts = np.stack([np.frombuffer(load.counts.data, "<i8") for load in loads])
@@ -177,7 +177,7 @@ class ConverterTest(unittest.TestCase):
             increment = self.arrays["dWq"][i].astype(np.float32)
             weights = weights + increment * self.arrays["dq_scale"][i][:, None, None]
         for tensor_rank, head in ((0, 0), (1, 2)):
-            report = self.reports(tensor_rank)[6]
+            report = self.reports(RANKS * tensor_rank)[6]
             factors = [s.qk_factors for s in report.summaries if s.HasField("qk_factors")][1]
             self.assertEqual((factors.layer, list(factors.heads)), (1, [head]))
             self.assertTrue(factors.fp32_master)

@@ -25,8 +25,9 @@ groups:
       - alert: loss_high
         indicator: train.loss
         threshold: {above: 10, clear: 9}
-        samples: {hits: 1, of: 1, clear: 1}
-        gate: none
+        hits: 1 of 1
+        clear_samples: 1
+        warm_up: judge
         labels: {severity: critical}
 )";
 
