@@ -64,6 +64,10 @@ SelfStats AppLiveState::Self() const {
   self.reports_received = ingest.reports;
   self.reports_committed = pipeline.reports_committed;
   self.reports_duplicate = pipeline.reports_duplicate;
+  self.reports_recomputed = pipeline.reports_recomputed;
+  self.reports_late = pipeline.reports_late;
+  self.reports_too_late = pipeline.reports_too_late;
+  self.silent_ranks = pipeline.silent_ranks;
   for (size_t i = 0; i < kRefusals; ++i) {
     self.reports_refused[std::string(kRefusalNames[i])] = ingest.refused[i];
   }

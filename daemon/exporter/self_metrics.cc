@@ -12,6 +12,17 @@ void AddIngest(const SelfStats& self, Families* families) {
   families->Counter("foreshock_reports_duplicate_total",
                     "Reports that had been committed before and were not stored again", {},
                     self.reports_duplicate);
+  families->Counter("foreshock_reports_recomputed_total",
+                    "Reports of a recomputed forward: checked, not used", {},
+                    self.reports_recomputed);
+  families->Counter("foreshock_reports_late_total",
+                    "Reports merged into a step that had closed", {}, self.reports_late);
+  families->Counter("foreshock_reports_too_late_total",
+                    "Reports rejected because their step had closed too long ago", {},
+                    self.reports_too_late);
+  families->Gauge("foreshock_silent_ranks",
+                  "Ranks that fell silent: no step waits for them until they speak again", {},
+                  static_cast<double>(self.silent_ranks));
   for (const auto& [reason, count] : self.reports_refused) {
     families->Counter("foreshock_reports_refused_total", "Reports that were not taken",
                       {{"reason", reason}}, count);

@@ -1,6 +1,7 @@
 #include "daemon/merge/open_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/base/check.h"
 
@@ -52,6 +53,13 @@ void OpenSteps::RankGone(uint32_t rank) {
   ranks_[rank].gone = true;
 }
 
+void OpenSteps::RankReturns(uint32_t rank) {
+  FORESHOCK_CHECK(rank < ranks_.size());
+  if (!std::exchange(ranks_[rank].gone, false)) return;
+  ranks_[rank].silent = false;
+  live_.emplace(ranks_[rank].done_through, rank);
+}
+
 bool OpenSteps::EveryLiveRankDone(int64_t step) const {
   return live_.empty() || live_.begin()->first >= step;
 }
@@ -87,8 +95,7 @@ void OpenSteps::Forget() {
   if (!last_closed_.has_value()) return;
   while (!steps_.empty()) {
     auto oldest = steps_.begin();
-    const bool out_of_reach =
-        retired_ || oldest->first <= *last_closed_ - options_.kept_steps;
+    const bool out_of_reach = retired_ || oldest->first <= *last_closed_ - options_.kept_steps;
     if (!oldest->second.closed || !(out_of_reach || bytes_ > options_.bytes_max)) break;
     if (changed_.contains(oldest->first)) break;
     bytes_ -= oldest->second.merger.bytes();

@@ -55,6 +55,8 @@ class OpenSteps {
 
   // The rank said goodbye: nothing waits for it any more.
   void RankGone(uint32_t rank);
+  // It said Hello again: steps wait for it as for any other.
+  void RankReturns(uint32_t rank);
 
   // Steps that are due, in step order, then closed steps that late reports changed.
   std::vector<SettledStep> TakeSettled(absl::Time now);

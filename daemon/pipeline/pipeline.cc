@@ -185,6 +185,7 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     Commit();  // so that nothing of the run is written after it is gone
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
     runs_.erase(run);
+    touched_.erase(run);
     changed_.insert(run);
     deps_.listener->OnRunDeleted(run);
     return absl::OkStatus();

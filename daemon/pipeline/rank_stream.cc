@@ -64,6 +64,7 @@ model::ShardReport RankStream::Summarised(const v1::Report& report, const Stream
   out.set_eval(report.phase() == v1::PHASE_EVAL);
   // Known to be committed, or a repeated forward: acknowledged, but nothing may come of it. (A
   // repeated weight payload would also move the base of the next update.)
+  if (report.recomputed()) ++snapshots_->stats->reports_recomputed;
   if (report.recomputed() || report.seq() <= committed_at_open_) return out;
 
   model::StepShards* shards = out.mutable_shards();

@@ -80,10 +80,16 @@ absl::Status RunState::LoadAttempt(const Store& store, model::AttemptRow row, ab
     attempt.open_steps->RestoreClosed(attempt.row.last_step(), settled);
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RankRow> ranks, store.Ranks(run_, number));
+  // Several processes may have spoken for a rank, one after the other.
+  std::map<uint32_t, std::pair<int64_t, bool>> progress;  // (done through, gone) by rank
   for (const model::RankRow& rank : ranks) {
     attempt.ranks[{rank.rank(), rank.client_instance()}] = rank;
-    attempt.open_steps->RestoreRank(rank.rank(), rank.has_last_step() ? rank.last_step() : -1,
-                                    rank.outcome() != v1::OUTCOME_UNSPECIFIED);
+    auto& [done_through, gone] = progress.try_emplace(rank.rank(), -1, false).first->second;
+    if (rank.has_last_step()) done_through = std::max(done_through, rank.last_step());
+    gone = gone || rank.outcome() != v1::OUTCOME_UNSPECIFIED;
+  }
+  for (const auto& [rank, state] : progress) {
+    attempt.open_steps->RestoreRank(rank, state.first, state.second);
   }
   for (const model::ShardReport& report : reports) {
     attempt.open_steps->RestoreReport(report, now);

@@ -129,6 +129,12 @@ absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, Stream
   rank.set_client_instance(hello.client_instance());
   *rank.mutable_coordinates() = hello.coordinates();
   *rank.mutable_plan() = hello.plan();
+  rank.set_outcome(v1::OUTCOME_UNSPECIFIED);
+  attempt.open_steps->RankReturns(hello.rank());
+  if (Ended(attempt.row.state())) {
+    attempt.row.set_state(v1::RUN_STATE_UNSPECIFIED);
+    batch->attempts.push_back({run_, attempt.row});
+  }
   batch->ranks.push_back({run_, admitted.attempt, rank});
   attempt.connected[hello.rank()] = {hello.client_instance(), stream};
 

@@ -288,6 +288,12 @@ def main():
                 if rank.rejections:
                     problems.append(f"rank {rank.rank}: rejected: {rank.rejections[0].reason}")
             compared = check(daemon, ranks, problems)
+            if problems:  # what the daemon says of it
+                print("\n".join(line for line in daemon.get("/metrics")[1].splitlines()
+                                if re.match(r"foreshock_(open_|silent_|reports_|run_|last_)", line)))
+                print("\n".join(f"rank {r.rank}: sent {r.sent}, acked {r.acked}, rejections "
+                                f"{len(r.rejections)}, refused {dict(r.refused)}" for r in ranks))
+                print(daemon.log_text()[-3000:])
             if daemon.stop() != 0:
                 problems.append("foreshockd did not stop cleanly in the end")
     sessions = sum(rank.sessions for rank in ranks)

@@ -82,6 +82,16 @@ TEST(OpenStepsTest, AGoodbyeIsNotWaitedFor) {
   EXPECT_FALSE(closed[0].row.partial);
 }
 
+TEST(OpenStepsTest, ARankThatReturnsAfterItsGoodbyeIsWaitedForAgain) {
+  OpenSteps steps({}, 2);
+  steps.RankGone(1);
+  steps.RankReturns(1);
+  steps.Add(Report(0, 1), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  steps.Add(Report(1, 1), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+}
+
 TEST(OpenStepsTest, MergesLateReportsWhileTheStepIsKept) {
   OpenSteps steps({.lateness = absl::Seconds(1), .kept_steps = 2}, 2);
   for (int64_t step : {1, 2, 3}) steps.Add(Report(0, step), kStart);
