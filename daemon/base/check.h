@@ -6,7 +6,7 @@ namespace foreshock::internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 }  // namespace foreshock::internal
 
-#define FORESHOCK_CHECK(condition)        \
-  (static_cast<bool>(condition)           \
-       ? (void)0                          \
+#define FORESHOCK_CHECK(condition) \
+  (static_cast<bool>(condition)    \
+       ? (void)0                   \
        : ::foreshock::internal::CheckFailed(__FILE__, __LINE__, #condition))

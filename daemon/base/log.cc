@@ -34,8 +34,7 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 // The one logger of the process; never destroyed, so that late threads may still log.
 spdlog::logger& Logger() {
   static spdlog::logger* logger = [] {
-    auto* made =
-        new spdlog::logger("foreshock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* made = new spdlog::logger("foreshock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc);
     made->flush_on(spdlog::level::debug);
     return made;
@@ -84,8 +83,7 @@ absl::Status SetLogLevel(absl::string_view name) {
   return absl::OkStatus();
 }
 
-void Log(LogLevel level, absl::string_view component, absl::string_view message,
-         LogFields fields) {
+void Log(LogLevel level, absl::string_view component, absl::string_view message, LogFields fields) {
   if (!Logger().should_log(ToSpdlog(level))) return;
   std::string line = absl::StrCat(component, ": ", absl::Utf8SafeCEscape(message));
   for (const auto& [key, value] : fields) absl::StrAppend(&line, " ", key, "=", FieldValue(value));

@@ -15,8 +15,8 @@ void AddIngest(const SelfStats& self, Families* families) {
   families->Counter("foreshock_reports_recomputed_total",
                     "Reports of a recomputed forward: checked, not used", {},
                     self.reports_recomputed);
-  families->Counter("foreshock_reports_late_total",
-                    "Reports merged into a step that had closed", {}, self.reports_late);
+  families->Counter("foreshock_reports_late_total", "Reports merged into a step that had closed",
+                    {}, self.reports_late);
   families->Counter("foreshock_reports_too_late_total",
                     "Reports rejected because their step had closed too long ago", {},
                     self.reports_too_late);

@@ -19,10 +19,10 @@ struct SelfStats {
   uint64_t reports_received = 0;
   uint64_t reports_committed = 0;
   uint64_t reports_duplicate = 0;
-  uint64_t reports_recomputed = 0;  // checked, not used
-  uint64_t reports_late = 0;        // merged into a step that had closed
-  uint64_t reports_too_late = 0;    // rejected: the step had closed too long ago
-  uint64_t silent_ranks = 0;        // no step waits for them
+  uint64_t reports_recomputed = 0;                  // checked, not used
+  uint64_t reports_late = 0;                        // merged into a step that had closed
+  uint64_t reports_too_late = 0;                    // rejected: the step had closed too long ago
+  uint64_t silent_ranks = 0;                        // no step waits for them
   std::map<std::string, uint64_t> reports_refused;  // by reason: "queue_full", "draining", ...
   uint64_t acks_sent = 0;
   uint64_t summaries_rejected = 0;

@@ -18,10 +18,10 @@ struct IndicatorInfo {
   absl::string_view quantity;  // what the number measures: "nats", "ratio", "count", "1"
   Unit unit;                   // of its series
   bool per_layer;
-  absl::string_view range;     // "[0, 1]"
-  uint32_t version;            // of the definition; a changed formula is a new version
+  absl::string_view range;  // "[0, 1]"
+  uint32_t version;         // of the definition; a changed formula is a new version
   Storage storage;
-  absl::string_view help;      // one sentence, no full stop
+  absl::string_view help;  // one sentence, no full stop
 };
 
 // All indicators with a fixed id, sorted by id. Scalars sent by users (train.<name>) are not in it.

@@ -37,19 +37,18 @@ inline constexpr uint32_t kFlagsNotJudged = kFlagGrid | kFlagGram32 | kFlagFewTo
 
 // Identity of a series within a run.
 struct SeriesKey {
-  std::string indicator;      // catalogue id, "attn.delta2.entropy_ratio_l1"
-  int32_t layer = kNoLayer;   // >= 0, or kNoLayer
+  std::string indicator;     // catalogue id, "attn.delta2.entropy_ratio_l1"
+  int32_t layer = kNoLayer;  // >= 0, or kNoLayer
   Unit unit = Unit::kNone;
-  int64_t unit_id = 0;        // head, expert, projection or rank; 0 for kNone and kTensor
-  std::string unit_name;      // tensor or scalar name for kTensor, else empty
+  int64_t unit_id = 0;    // head, expert, projection or rank; 0 for kNone and kTensor
+  std::string unit_name;  // tensor or scalar name for kTensor, else empty
 
   auto Tie() const { return std::tie(indicator, layer, unit, unit_id, unit_name); }
   friend bool operator==(const SeriesKey& a, const SeriesKey& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const SeriesKey& a, const SeriesKey& b) { return a.Tie() < b.Tie(); }
   template <typename H>
   friend H AbslHashValue(H h, const SeriesKey& key) {
-    return H::combine(std::move(h), key.indicator, key.layer, key.unit, key.unit_id,
-                      key.unit_name);
+    return H::combine(std::move(h), key.indicator, key.layer, key.unit, key.unit_id, key.unit_name);
   }
 };
 

@@ -28,11 +28,11 @@ struct StepRow {
 struct Finding {
   enum class Kind : uint8_t { kNonFinite = 1, kReplicaMismatch = 2 };
   Kind kind = Kind::kNonFinite;
-  std::string name;          // scalar or tensor name, or the payload: "qk_factors.q"
-  uint32_t rank = 0;         // the sender
+  std::string name;   // scalar or tensor name, or the payload: "qk_factors.q"
+  uint32_t rank = 0;  // the sender
   int32_t layer = kNoLayer;
-  int32_t head = -1;         // -1: none
-  uint64_t count = 0;        // elements
+  int32_t head = -1;   // -1: none
+  uint64_t count = 0;  // elements
 };
 
 // An indicator that could not be computed: counted, never stored as 0 or NaN.
