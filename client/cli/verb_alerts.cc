@@ -62,7 +62,8 @@ void AddAlerts(CLI::App& app, Program& program) {
       {"firing", v1::ALERT_STATE_FIRING},
       {"resolved", v1::ALERT_STATE_RESOLVED}};
   auto options = std::make_shared<AlertsOptions>();
-  CLI::App* alerts = app.add_subcommand("alerts", "Alerts, firing first, then newest first");
+  CLI::App* alerts =
+      app.add_subcommand("alerts", "Alerts, firing first, then the gravest, then newest");
   alerts->require_subcommand(0, 1);
   CLI::App* list = alerts->add_subcommand("list", "What `foreshock alerts` does too");
   for (CLI::App* verb : {alerts, list}) {

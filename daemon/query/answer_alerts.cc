@@ -8,11 +8,15 @@
 namespace foreshock {
 namespace {
 
-// Firing first, then the one that began last.
+int Gravity(const v1::Alert& alert) {
+  return alert.severity() == "critical" ? 2 : alert.severity() == "warning" ? 1 : 0;
+}
+
+// Firing first, then the gravest, then the one that began last.
 bool Before(const v1::Alert& a, const v1::Alert& b) {
   const auto key = [](const v1::Alert& alert) {
-    return std::tuple(alert.state() != v1::ALERT_STATE_FIRING, -alert.pending_step(), alert.run(),
-                      alert.id());
+    return std::tuple(alert.state() != v1::ALERT_STATE_FIRING, -Gravity(alert),
+                      -alert.pending_step(), alert.run(), alert.id());
   };
   return key(a) < key(b);
 }
