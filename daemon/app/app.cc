@@ -130,8 +130,12 @@ absl::Status App::Parts::StartHttp() {
   AddJsonRoutes(answers_.get(), http_.get());
   ManagementHooks hooks;
   hooks.ready = [this]() -> absl::Status {
-    if (state_.ready && !state_.draining) return absl::OkStatus();
-    return absl::UnavailableError(state_.draining ? "shutting down" : "starting");
+    if (state_.draining) return absl::UnavailableError("shutting down");
+    if (!state_.ready) return absl::UnavailableError("starting");
+    if (!pipeline_->stats().store_writable) {
+      return absl::UnavailableError("the store cannot be written (disk full or read-only?)");
+    }
+    return absl::OkStatus();
   };
   if (config_.reload_over_http) hooks.reload = [this] { return Reload(); };
   AddManagementRoutes(std::move(hooks), http_.get());
