@@ -58,7 +58,7 @@ OWNERS = {
 }
 # Words that must not be in the tree: other machines' paths and notes to self.
 FORBIDDEN = [
-    (r"/work/(shared|main|wt)\b", "a path of one machine"),
+    (r"(?<![\w.~])/(home|Users)/\w+", "a path of one machine"),
     (r"\b(TODO|FIXME|XXX)\b", "a note to self; do it, or file an issue"),
 ]
 FORBIDDEN_SKIP = {"tests/lint/lint.py"}
