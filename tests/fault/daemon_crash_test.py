@@ -14,6 +14,7 @@ value, with what was sent:
 
 import argparse
 import collections
+import os
 import pathlib
 import queue
 import random
@@ -31,7 +32,9 @@ import contract  # noqa: E402
 from daemon_process import Daemon, wait_until  # noqa: E402
 
 V1 = contract.load()
-RUN = "crash"
+# A killed daemon's port may be given to the daemon of another run of this test: its ranks must not
+# be taken for ours.
+RUN = f"crash-{os.getpid()}"
 RANKS = 4
 WAVE_STEPS = 400       # train.wave is high in the second half of each period: one alert a period
 UNACKED_MAX = 64
