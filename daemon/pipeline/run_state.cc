@@ -1,11 +1,8 @@
 #include "daemon/pipeline/run_state.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/base/check.h"
-#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/indicators/finish.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -326,15 +323,6 @@ void RunState::AddAlert(model::AlertRow row, Changes* changes) {
     told_firing_.erase(id);
   }
   changes->batch.alerts.push_back({run_, std::move(row)});
-}
-
-std::optional<absl::Time> RunState::next_deadline() const {
-  std::optional<absl::Time> earliest;
-  for (const auto& [number, attempt] : attempts_) {
-    const std::optional<absl::Time> deadline = attempt.open_steps->next_deadline();
-    if (deadline.has_value()) earliest = std::min(earliest.value_or(*deadline), *deadline);
-  }
-  return earliest;
 }
 
 std::vector<AttemptStatus> RunState::status() const {

@@ -85,7 +85,6 @@ class RunState {
 
   // Closes what is due, computes and judges it.
   void Settle(absl::Time now, Changes* changes);
-  std::optional<absl::Time> next_deadline() const;
 
   std::vector<AttemptStatus> status() const;  // oldest attempt first
   const std::string& run() const { return run_; }
