@@ -6,10 +6,37 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/model/catalogue.h"
 #include "daemon/rules/rule.h"
 #include "daemon/yaml/yaml.h"
 
 namespace foreshock {
+
+// A key of the rule, or of the group's defaults when the rule does not have it.
+class Keys {
+ public:
+  Keys(const YamlNode& rule, const YamlNode& defaults) : rule_(rule), defaults_(defaults) {}
+  YamlNode Get(absl::string_view key) const {
+    YamlNode fallback = defaults_.Get(key);  // asked for in any case: it is a known key there
+    YamlNode own = rule_.Get(key);
+    return own.present() || !fallback.present() ? own : fallback;
+  }
+
+ private:
+  const YamlNode& rule_;
+  const YamlNode& defaults_;
+};
+
+inline constexpr int kSamplesMax = 100'000;
+
+// The parts of a rule, in the order in which a value meets them.
+Input ParseInput(const YamlNode& rule, const Keys& keys);
+Input::Scope ParseScope(const YamlNode& node);
+Detector ParseDetector(const YamlNode& rule);
+BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
+// What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has
+// no units, or one per rank.
+const IndicatorInfo* InfoOf(absl::string_view id);
 
 // A rule as written, over the defaults of its group.
 Rule ParseRule(const std::string& group, const YamlNode& rule, const YamlNode& defaults);

@@ -1,0 +1,145 @@
+// When a value is abnormal: the detector and what it compares with.
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/rules/parse.h"
+
+namespace foreshock {
+namespace {
+
+constexpr double kAny = std::numeric_limits<double>::max();
+constexpr YamlRange<double> kPositive = {1e-300, kAny};
+
+// `above`, `below` (and for z `outside`): exactly one of them, with `clear` on its healthy side.
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector) {
+  struct Choice {
+    absl::string_view key;
+    Detector::Side side;
+  };
+  static constexpr Choice kChoices[] = {{"above", Detector::Side::kAbove},
+                                        {"below", Detector::Side::kBelow},
+                                        {"outside", Detector::Side::kOutside}};
+  int given = 0;
+  for (const Choice& choice : kChoices) {
+    if (choice.side == Detector::Side::kOutside && !outside) continue;
+    const YamlNode limit = node.Get(choice.key);
+    if (!limit.present()) continue;
+    ++given;
+    detector->side = choice.side;
+    detector->limit =
+        limit.Double(choice.side == Detector::Side::kOutside ? YamlRange<double>{0, kAny} : range);
+  }
+  const absl::string_view names = outside ? "above, below, outside" : "above, below";
+  if (given != 1) {
+    node.Error(absl::StrCat(given, " limits are given; exactly one of ", names, " is expected"));
+  }
+  const YamlNode clear = node.Get("clear");
+  detector->clear = clear.Double(range, detector->limit);
+  if (given != 1 || !clear.present()) return;
+  const bool below = detector->side == Detector::Side::kBelow;
+  if (below ? detector->clear < detector->limit : detector->clear > detector->limit) {
+    clear.Error(absl::StrCat("`clear` is ", detector->clear, " but the limit is ", detector->limit,
+                             "; it must lie on the healthy side, at ", below ? "least " : "most ",
+                             detector->limit));
+  }
+}
+
+void ParseNonFinite(const YamlNode& node, Detector* detector) {
+  detector->kind = Detector::Kind::kNonFinite;
+  detector->names = node.Get("names").Strings();
+  detector->scope = ParseScope(node.Get("scope"));
+  const YamlNode ranks = node.Get("ranks");
+  detector->ranks_more_than = ranks.Get("more_than").Double({0, 1}, 0);
+  detector->ranks_at_most = ranks.Get("at_most").Double({0, 1}, 1);
+  if (ranks.present() && detector->ranks_more_than >= detector->ranks_at_most) {
+    ranks.Error("no share of ranks is more than `more_than` and at most `at_most`");
+  }
+  detector->skipped_steps =
+      node.Get("skipped_steps").Word({"ignore", "judge"}, "ignore") == "judge";
+}
+
+}  // namespace
+
+Detector ParseDetector(const YamlNode& rule) {
+  static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
+                                                     "robust_z",  "non_finite",    "no_data"};
+  Detector detector;
+  std::vector<absl::string_view> given;
+  for (const absl::string_view name : kDetectors) {
+    const YamlNode node = rule.Get(name);
+    if (!node.present()) continue;
+    given.push_back(name);
+    detector = Detector();
+    if (name == "threshold") {
+      ParseSide(node, {-kAny, kAny}, /*outside=*/false, &detector);
+    } else if (name == "relative_drop" || name == "relative_rise") {
+      const bool drop = name == "relative_drop";
+      detector.kind = Detector::Kind::kRelative;
+      detector.side = drop ? Detector::Side::kBelow : Detector::Side::kAbove;
+      const YamlRange<double> range = drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAny};
+      detector.limit = node.Require(drop ? "below" : "above").Double(range, 1);
+      const YamlNode clear = node.Get("clear");
+      detector.clear = clear.Double(range, detector.limit);
+      if (drop ? detector.clear < detector.limit : detector.clear > detector.limit) {
+        clear.Error(absl::StrCat("`clear` is ", detector.clear, " but the limit is ",
+                                 detector.limit, "; it must lie on the healthy side, at ",
+                                 drop ? "least " : "most ", detector.limit));
+      }
+      detector.min_z = node.Get("min_z").Double({0, 1000}, 0);
+    } else if (name == "robust_z") {
+      detector.kind = Detector::Kind::kRobustZ;
+      ParseSide(node, {-1e6, 1e6}, /*outside=*/true, &detector);
+      detector.log = node.Get("log").Bool(false);
+    } else if (name == "non_finite") {
+      ParseNonFinite(node, &detector);
+    } else {
+      detector.kind = Detector::Kind::kNoData;
+      detector.intervals = static_cast<int>(node.Get("intervals").Int({1, 1000}, 3));
+    }
+  }
+  if (given.size() != 1) {
+    rule.Error(absl::StrCat(
+        given.empty() ? "no detector is given"
+                      : absl::StrCat("the detectors ", absl::StrJoin(given, ", "), " are given"),
+        "; exactly one of ", absl::StrJoin(kDetectors, ", "), " is expected"));
+  }
+  return detector;
+}
+
+BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector) {
+  BaselineSpec spec;
+  if (detector.kind != Detector::Kind::kRelative && detector.kind != Detector::Kind::kRobustZ) {
+    return spec;
+  }
+  const std::string kind =
+      node.Get("kind").Word({"trailing", "anchored", "fixed", "plateau"}, "trailing");
+  if (kind == "trailing") {
+    spec.kind = BaselineSpec::Kind::kTrailing;
+    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
+    spec.lag = static_cast<int>(node.Get("lag").Int({1, kSamplesMax}, 5));
+    const YamlNode min_samples = node.Get("min_samples");
+    spec.min_samples =
+        static_cast<int>(min_samples.Int({2, kSamplesMax}, std::min<int64_t>(8, spec.samples)));
+    if (spec.min_samples > spec.samples) {
+      min_samples.Error(absl::StrCat("`min_samples` is ", spec.min_samples, " but `samples` is ",
+                                     spec.samples, "; at most that many are there"));
+    }
+  } else if (kind == "anchored") {
+    spec.kind = BaselineSpec::Kind::kAnchored;
+    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 10));
+  } else if (kind == "fixed") {
+    spec.kind = BaselineSpec::Kind::kFixed;
+    spec.value = node.Require("value").Double(kPositive, 1);
+  } else {
+    spec.kind = BaselineSpec::Kind::kPlateau;
+  }
+  if (spec.kind != BaselineSpec::Kind::kPlateau) {
+    spec.spread_floor = node.Get("spread_floor").Double({0, 1}, 1e-3);
+  }
+  return spec;
+}
+
+}  // namespace foreshock

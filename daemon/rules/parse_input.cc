@@ -1,0 +1,120 @@
+// What a rule looks at: indicator, aggregate, divisor, smoothing, flags.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/model/catalogue.h"
+#include "daemon/rules/parse.h"
+
+namespace foreshock {
+namespace {
+
+const std::vector<std::string>& IndicatorIds() {
+  static const auto* ids = [] {
+    auto* all = new std::vector<std::string>();
+    for (const IndicatorInfo& info : Indicators()) all->emplace_back(info.id);
+    return all;
+  }();
+  return *ids;
+}
+
+std::string ParseIndicator(const YamlNode& node) {
+  std::string id = node.String();
+  if (!node.present() || !node.is_scalar() || IsKnownIndicator(id)) return id;
+  const absl::string_view near = NearestWord(id, IndicatorIds());
+  node.Error(absl::StrCat("unknown indicator ", id, "; ",
+                          near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
+                          "Allowed are the ids of the catalogue, train.<scalar name>, and both "
+                          "behind eval."));
+  return id;
+}
+
+bool RunWide(absl::string_view id) {
+  const IndicatorInfo* info = InfoOf(id);
+  return info == nullptr || (info->unit == Unit::kNone && !info->per_layer);
+}
+
+uint32_t ParseJudgedFlags(const YamlNode& node) {
+  static constexpr std::pair<absl::string_view, uint32_t> kFlags[] = {
+      {"grid", kFlagGrid},
+      {"gram32", kFlagGram32},
+      {"few_tokens", kFlagFewTokens},
+      {"partial", kFlagPartial}};
+  uint32_t not_judged = kFlagsNotJudged;
+  for (const YamlNode& item : node.Items()) {
+    const std::string word = item.Word({"grid", "gram32", "few_tokens", "partial"});
+    for (const auto& [name, flag] : kFlags) {
+      if (word == name) not_judged &= ~flag;
+    }
+  }
+  return not_judged;
+}
+
+}  // namespace
+
+const IndicatorInfo* InfoOf(absl::string_view id) {
+  return FindIndicator(absl::StripPrefix(id, "eval."));
+}
+
+Input::Scope ParseScope(const YamlNode& node) {
+  const std::string word = node.Word({"any", "rank", "run"}, "any");
+  return word == "rank"  ? Input::Scope::kRank
+         : word == "run" ? Input::Scope::kRun
+                         : Input::Scope::kAny;
+}
+
+Input ParseInput(const YamlNode& node, const Keys& keys) {
+  Input input;
+  const YamlNode indicator = node.Get("indicator");
+  const YamlNode several = node.Get("indicators");
+  const YamlNode combine = node.Get("combine");
+  if (several.present()) {
+    if (indicator.present()) several.Error("`indicators` and `indicator` exclude each other");
+    for (const YamlNode& item : several.Items()) {
+      input.indicators.push_back(ParseIndicator(item));
+      if (item.is_scalar() && !RunWide(input.indicators.back())) {
+        item.Error(absl::StrCat(input.indicators.back(),
+                                " has layers or units; only run-wide indicators can be combined"));
+      }
+    }
+    if (input.indicators.size() < 2 || input.indicators.size() > 16) {
+      several.Error(absl::StrCat("`indicators` has ", input.indicators.size(),
+                                 " items; 2 to 16 are allowed"));
+    }
+    if (!combine.present()) several.Error("`combine` is missing beside `indicators`");
+    const std::string word = combine.Word({"norm", "sum", "mean", "min", "max"}, "norm");
+    input.combine = word == "norm"   ? Input::Combine::kNorm
+                    : word == "sum"  ? Input::Combine::kSum
+                    : word == "mean" ? Input::Combine::kMean
+                    : word == "min"  ? Input::Combine::kMin
+                                     : Input::Combine::kMax;
+  } else {
+    if (!indicator.present()) node.Error("the key `indicator` is missing");
+    if (combine.present()) combine.Error("`combine` needs `indicators`");
+    input.indicators.push_back(ParseIndicator(indicator));
+  }
+
+  input.scope = ParseScope(node.Get("scope"));
+  const YamlNode aggregate = keys.Get("aggregate");
+  const std::string word = aggregate.Word({"each", "mean", "min", "max", "p10"}, "each");
+  input.aggregate = word == "mean"  ? Input::Aggregate::kMean
+                    : word == "min" ? Input::Aggregate::kMin
+                    : word == "max" ? Input::Aggregate::kMax
+                    : word == "p10" ? Input::Aggregate::kP10
+                                    : Input::Aggregate::kEach;
+
+  const YamlNode divide_by = node.Get("divide_by");
+  if (divide_by.present()) {
+    input.divide_by = ParseIndicator(divide_by);
+    if (!RunWide(input.divide_by)) {
+      divide_by.Error(absl::StrCat(input.divide_by,
+                                   " has layers or units; only a run-wide indicator can divide"));
+    }
+  }
+  input.smooth = static_cast<int>(keys.Get("smooth").Get("median").Int({1, 1000}, 1));
+  input.flags_not_judged = ParseJudgedFlags(keys.Get("judge_flags"));
+  return input;
+}
+
+}  // namespace foreshock
