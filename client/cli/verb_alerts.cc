@@ -22,7 +22,7 @@ struct AlertsOptions {
   bool exit_code = false;
 };
 
-int List(const Settings& settings, const AlertsOptions& options) {
+int ListAlerts(const Settings& settings, const AlertsOptions& options) {
   Connection daemon(settings);
   v1::ListAlertsRequest request;
   request.set_run(options.run);
@@ -82,7 +82,8 @@ void AddAlerts(CLI::App& app, Program& program) {
       "  foreshock alerts                                  all, with their evidence\n"
       "  foreshock alerts --run exp-42 --state firing --brief\n"
       "  foreshock alerts --state firing --exit-code || page_me");
-  alerts->callback([&program, options] { program.exit_code = List(program.settings, *options); });
+  alerts->callback(
+      [&program, options] { program.exit_code = ListAlerts(program.settings, *options); });
 }
 
 }  // namespace foreshock::cli

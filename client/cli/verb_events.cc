@@ -14,7 +14,7 @@
 namespace foreshock::cli {
 namespace {
 
-int List(const Settings& settings, const std::string& run) {
+int ListEvents(const Settings& settings, const std::string& run) {
   Connection daemon(settings);
   v1::ListEventsRequest request;
   request.set_run(run);
@@ -54,7 +54,7 @@ void AddEvents(CLI::App& app, Program& program) {
   verb->add_option("RUN", *run, "the run's name")->required();
   AddConnectionOptions(*verb, program);
   verb->footer("Example:\n  foreshock events exp-42 -o json");
-  verb->callback([&program, run] { program.exit_code = List(program.settings, *run); });
+  verb->callback([&program, run] { program.exit_code = ListEvents(program.settings, *run); });
 }
 
 }  // namespace foreshock::cli

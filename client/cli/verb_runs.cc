@@ -76,7 +76,7 @@ void PrintRun(const v1::Run& run) {
   std::fputs(table.Render(out).c_str(), stdout);
 }
 
-int List(const Settings& settings, const std::string& prefix) {
+int ListRuns(const Settings& settings, const std::string& prefix) {
   Connection daemon(settings);
   v1::ListRunsRequest request;
   request.set_name_prefix(prefix);
@@ -132,7 +132,7 @@ void AddRuns(CLI::App& app, Program& program) {
 
   runs->callback([&program, prefix, name, show] {
     program.exit_code =
-        show->parsed() ? Show(program.settings, *name) : List(program.settings, *prefix);
+        show->parsed() ? Show(program.settings, *name) : ListRuns(program.settings, *prefix);
   });
 }
 

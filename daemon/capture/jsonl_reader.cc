@@ -11,7 +11,7 @@
 namespace foreshock {
 namespace {
 
-constexpr size_t kInputBytes = 128u << 10;
+constexpr size_t kChunkBytes = 128u << 10;
 // Base64 makes 4 bytes of 3, numbers as text grow more; a line over this cannot be a legal record.
 constexpr size_t kTextBytesPerRecordByte = 4;
 
@@ -63,7 +63,7 @@ absl::StatusOr<bool> JsonlReader::ReadLine() {
   const size_t line_bytes_max = options_.record_bytes_max * kTextBytesPerRecordByte;
   while (true) {
     if (input_used_ == input_.size()) {
-      input_.resize(kInputBytes);
+      input_.resize(kChunkBytes);
       input_used_ = 0;
       const absl::StatusOr<size_t> got = file_.Read(input_.data(), input_.size());
       input_.resize(got.ok() ? *got : 0);

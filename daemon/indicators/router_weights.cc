@@ -18,7 +18,7 @@
 namespace foreshock {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
 
 // The change since the last snapshot of these rows; keeps the new one.
 void AddDelta(const v1::RouterWeights& weights, const std::vector<double>& now, uint32_t begin,
@@ -126,7 +126,7 @@ Centred Centre(const std::vector<double>& gram, size_t n) {
     largest = std::max(largest, gram[i + i * n]);
   }
   const double mean = std::accumulate(row_mean.begin(), row_mean.end(), 0.0) / experts;
-  const double noise = experts * kEpsilon * largest;
+  const double noise = experts * kDoubleEpsilon * largest;
   Centred centred{std::vector<double>(n * n), mean > noise ? mean : 0};
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -164,13 +164,13 @@ void AddCentredSpectrum(Centred centred, uint32_t experts, uint32_t rows, int32_
   const uint32_t bound = std::min(experts - 1, rows);
   const double smallest = lambda[experts - bound];
   const double largest = lambda.back();
-  if (!(largest > 0) || smallest <= experts * kEpsilon * largest) {
+  if (!(largest > 0) || smallest <= experts * kDoubleEpsilon * largest) {
     writer->AddUndefined("router.centred_kappa", "zero_singular_value");
   } else {
     writer->Add("router.centred_kappa", layer, std::sqrt(largest / smallest));
   }
   const model::Spectrum spectrum =
-      SpectrumOfEigenvalues(lambda, 0, experts - 1, kEpsilon, kEpsilon * trace);
+      SpectrumOfEigenvalues(lambda, 0, experts - 1, kDoubleEpsilon, kDoubleEpsilon * trace);
   if (spectrum.defined()) {
     writer->Add("router.centred_effective_rank", layer,
                 EffectiveRank(spectrum.entropy(), experts - 1));

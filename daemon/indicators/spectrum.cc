@@ -43,7 +43,7 @@ model::Spectrum SpectrumOfRatios(absl::Span<const double> ratios, double largest
   return spectrum;
 }
 
-model::Spectrum Undefined(uint32_t rank_bound) {
+model::Spectrum NoSpectrum(uint32_t rank_bound) {
   model::Spectrum spectrum;
   spectrum.set_rank_bound(rank_bound);
   return spectrum;
@@ -59,7 +59,7 @@ model::Spectrum SpectrumOfSingularValues(absl::Span<const double> sigma, int exp
                                          uint32_t rank_bound, uint32_t dimension) {
   std::vector<double> ratios(sigma.begin(), sigma.end());
   const auto top = std::max_element(ratios.begin(), ratios.end());
-  if (top == ratios.end() || !(*top > 0)) return Undefined(rank_bound);
+  if (top == ratios.end() || !(*top > 0)) return NoSpectrum(rank_bound);
   const double largest = *top;
   std::iter_swap(top, ratios.end() - 1);
   ratios.pop_back();
@@ -75,7 +75,7 @@ model::Spectrum SpectrumOfEigenvalues(absl::Span<const double> lambda, int expon
                                       uint32_t rank_bound, double epsilon, double error) {
   std::vector<double> values(lambda.begin(), lambda.end());
   const auto top = std::max_element(values.begin(), values.end());
-  if (top == values.end() || !(*top > 0)) return Undefined(rank_bound);
+  if (top == values.end() || !(*top > 0)) return NoSpectrum(rank_bound);
   const double largest = *top;
   std::iter_swap(top, values.end() - 1);
   values.pop_back();

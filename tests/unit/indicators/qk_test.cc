@@ -28,7 +28,7 @@ using testing_support::Rank;
 using testing_support::Samples;
 using testing_support::Sum;
 
-constexpr uint64_t kSeed = 11;
+constexpr uint64_t kQkSeed = 11;
 
 void ExpectSpectrum(const Samples& samples, const std::string& family,
                     const reference::Spectrum& expected, size_t bound, int64_t head,
@@ -77,8 +77,8 @@ struct Case {
 };
 
 TEST(QkFactors, AgreeWithTheDenseSvd) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   for (const Case& test : {Case{40, 8, 0.1},
                            {40, 8, 1e-3},
                            {16, 8, 0.1},
@@ -113,8 +113,8 @@ TEST(QkFactors, AgreeWithTheDenseSvd) {
 
 // Steep spectra, exactly low-rank changes and zero blocks: where Gram matrices lose exponent 1.
 TEST(QkFactors, KeepExponentOneOnCollapsedSpectra) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const size_t d = 48, r = 8;
   for (const std::string name : {"decaying", "rank one", "only q", "only k"}) {
     SCOPED_TRACE(name);
@@ -219,8 +219,8 @@ TEST(QkFactors, SnapshotMemoryIsBoundedAndSaysSo) {
 
 // Four query heads on two key heads, as grouped-query attention and spelled out per head.
 TEST(QkLayouts, GroupedHeadsEqualTheSameHeadsSpelledOut) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const uint32_t d = 24, r = 4;
   const size_t size = size_t{d} * r;
   Rank grouped, spelled;
@@ -253,8 +253,8 @@ TEST(QkLayouts, GroupedHeadsEqualTheSameHeadsSpelledOut) {
 
 // up . diag(gain) . down materialised by the daemon and by the client.
 TEST(QkLayouts, LowRankProjectionEqualsItsProduct) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const uint32_t d = 20, r = 3, rank_dim = 6, heads = 2;
   Rank low, dense;
   Samples a{ClosedStep{}}, b{ClosedStep{}};
@@ -293,8 +293,8 @@ TEST(QkLayouts, LowRankProjectionEqualsItsProduct) {
 }
 
 TEST(QkGram, AgreesWithTheDenseSvdAndTheFactors) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   for (const Case& test : {Case{40, 8, 0.1}, {64, 8, 1e-4}, {64, 8, 1e-6}, {16, 8, 0.1}}) {
     SCOPED_TRACE(absl::StrCat("d ", test.d, ", update ", test.update));
     const Head head = RandomHead(&random, test.d, test.r, test.update);
@@ -306,8 +306,8 @@ TEST(QkGram, AgreesWithTheDenseSvdAndTheFactors) {
 }
 
 TEST(QkGram, ChangeOfOneSideOnly) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   Head head = RandomHead(&random, 40, 8, 1e-2);
   std::fill(head.delta_k.begin(), head.delta_k.end(), 0.0);
   Rank rank;
@@ -320,8 +320,8 @@ TEST(QkGram, ChangeOfOneSideOnly) {
 }
 
 TEST(QkGram, SinglePrecisionFlagsExponentOneOnly) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const Head head = RandomHead(&random, 200, 8, 1e-2);
   v1::Summary summary = GramOf(head, 0, head.d, /*single_precision=*/true);
   Rank rank;
@@ -334,8 +334,8 @@ TEST(QkGram, SinglePrecisionFlagsExponentOneOnly) {
 }
 
 TEST(QkGram, RowShardsAddOnceAllRowsAreThere) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const Head head = RandomHead(&random, 60, 6, 1e-3);
   Rank rank;
   ASSERT_OK(rank.Send(GramOf(head, 0, 20), 150));
@@ -354,7 +354,7 @@ TEST(QkGram, RowShardsAddOnceAllRowsAreThere) {
 }
 
 TEST(QkGram, RefusesWhatIsNoBalancedGram) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kQkSeed);
   const Head head = RandomHead(&random, 20, 2, 1e-3);
   Rank rank;
   v1::Summary summary = GramOf(head, 0, head.d);
@@ -377,7 +377,7 @@ TEST(QkGram, RefusesWhatIsNoBalancedGram) {
 }
 
 TEST(QkGram, WithoutAHiddenSizeTheRankBoundIsUnknown) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kQkSeed);
   v1::Summary summary = GramOf(RandomHead(&random, 20, 2, 1e-3), 0, 20);
   summary.mutable_qk_gram()->clear_rows();
   Rank rank;
@@ -388,8 +388,8 @@ TEST(QkGram, WithoutAHiddenSizeTheRankBoundIsUnknown) {
 
 // With flat columns the gate is a relative update: 1.7e-2, 2.1e-3 and 2.5e-7.
 TEST(GridGate, FlatColumnsGateAtTheKnownRelativeUpdate) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const struct {
     v1::DType dtype;
     double update;
@@ -415,8 +415,8 @@ TEST(GridGate, FlatColumnsGateAtTheKnownRelativeUpdate) {
 }
 
 TEST(GridGate, FollowsItsFormulaAndMastersOpenIt) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   Head head = RandomHead(&random, 64, 8, 1e-3);
   for (size_t c = 0; c < 8; ++c) {  // column norms like 1/i: the trap
     for (size_t i = 0; i < 64; ++i) head.q[i + c * 64] /= static_cast<double>(c + 1);
@@ -434,8 +434,8 @@ TEST(GridGate, FollowsItsFormulaAndMastersOpenIt) {
 
 // A BF16 window of a real size of update is gated, whatever its spectrum looks like.
 TEST(GridGate, Bf16SnapshotsOfSmallUpdatesAreGated) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kQkSeed << "\n";
+  std::mt19937_64 random(kQkSeed);
   const Head head = RandomHead(&random, 128, 8, 1e-3);
   const auto payload = [&](double of_change) {
     v1::Summary summary;

@@ -22,7 +22,7 @@ using testing_support::Near9;
 using testing_support::Rank;
 using testing_support::Samples;
 
-constexpr uint64_t kSeed = 5;
+constexpr uint64_t kRouterSeed = 5;
 
 v1::Summary Gates(const std::vector<double>& scores, uint32_t experts, v1::ScoreKind kind,
                   uint32_t k = 0) {
@@ -51,8 +51,8 @@ v1::Summary Weights(const std::vector<double>& weights, uint32_t experts) {
 }
 
 TEST(RouterGates, AllIndicatorsAgreeWithTheObviousVersion) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   const uint32_t experts = 32, k = 4;
   const std::vector<double> scores = Gaussian(&random, 300 * experts, 2);
   const std::vector<double> bias = Gaussian(&random, experts, 0.02);
@@ -91,8 +91,8 @@ TEST(RouterGates, AllIndicatorsAgreeWithTheObviousVersion) {
 }
 
 TEST(RouterGates, SoftmaxLogitsAndTheirProbabilitiesGiveTheSame) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   const std::vector<double> logits = Gaussian(&random, 50 * 8, 2);
   std::vector<double> p = logits;
   for (size_t t = 0; t < 50; ++t) {
@@ -111,8 +111,8 @@ TEST(RouterGates, SoftmaxLogitsAndTheirProbabilitiesGiveTheSame) {
 }
 
 TEST(RouterGates, SigmoidLogitsAndTheirScoresGiveTheSame) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   const std::vector<double> logits = Gaussian(&random, 50 * 8, 2);
   std::vector<double> scores;
   for (double z : logits) scores.push_back(1 / (1 + std::exp(-z)));
@@ -222,8 +222,8 @@ TEST(RouterGates, ShardsHaveTheTokensTheirSenderSees) {
 }
 
 TEST(LogSketch, QuantilesAreWithinTwoPercentAndBinsAdd) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   std::vector<double> values;
   LogSketch all, left, right;
   for (int i = 0; i < 5000; ++i) {
@@ -247,8 +247,8 @@ TEST(LogSketch, QuantilesAreWithinTwoPercentAndBinsAdd) {
 }
 
 TEST(RouterLoad, StatisticsAgreeWithTheObviousVersion) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   for (size_t experts : {2, 8, 256}) {
     std::vector<int64_t> counts;
     for (size_t e = 0; e < experts; ++e) counts.push_back(static_cast<int64_t>(random() % 1000));
@@ -327,8 +327,8 @@ TEST(RouterLoad, AnExpertIsDeadAfterTwoHundredStepsUnderOnePercent) {
 }
 
 TEST(RouterWeights, AgreeWithTheObviousVersion) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   for (const auto& [experts, d] : {std::pair<uint32_t, size_t>{3, 4}, {8, 64}, {16, 16}}) {
     std::vector<double> weights = Gaussian(&random, experts * d, 0.02);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.01;  // a common part
@@ -361,8 +361,8 @@ TEST(RouterWeights, RelativeNormAndItsGate) {
 }
 
 TEST(RouterWeights, RowShardsAddToTheWhole) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kRouterSeed << "\n";
+  std::mt19937_64 random(kRouterSeed);
   const uint32_t experts = 5, d = 12;
   const std::vector<double> weights = Gaussian(&random, experts * d);
   Rank rank;

@@ -18,7 +18,7 @@ using testing_support::Near;
 using testing_support::Rank;
 using testing_support::Samples;
 
-constexpr uint64_t kSeed = 77;
+constexpr uint64_t kTrainingSeed = 77;
 
 struct Scalar {
   std::string name;
@@ -176,7 +176,7 @@ TEST(Spikes, RateCountsOnsetsPerThousandSteps) {
 
 TEST(History, IsRebuiltFromStoredPoints) {
   History live, rebuilt;
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kTrainingSeed);
   for (int64_t step = 0; step < 60; ++step) {
     const double loss = std::normal_distribution<double>(2, 0.1)(random);
     live.ObserveScalar("loss", step, loss);
@@ -248,8 +248,8 @@ TEST(TensorStats, UpdateRatioAndRefusals) {
 }
 
 TEST(PolicyMismatch, AgreesWithTheObviousVersion) {
-  std::cout << "seed " << kSeed << "\n";
-  std::mt19937_64 random(kSeed);
+  std::cout << "seed " << kTrainingSeed << "\n";
+  std::mt19937_64 random(kTrainingSeed);
   std::vector<double> trainer, rollout, weights;
   for (int i = 0; i < 500; ++i) {
     rollout.push_back(-std::exponential_distribution<double>(1)(random));
