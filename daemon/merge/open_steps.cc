@@ -143,13 +143,6 @@ std::vector<SettledStep> OpenSteps::Retire() {
   return settled;
 }
 
-std::optional<absl::Time> OpenSteps::next_deadline() const {
-  if (open_.empty()) return std::nullopt;
-  const Step& step = steps_.at(*open_.begin());
-  if (!step.first_done.has_value()) return std::nullopt;
-  return *step.first_done + options_.lateness;
-}
-
 std::vector<uint32_t> OpenSteps::silent_ranks() const {
   std::vector<uint32_t> silent;
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {

@@ -64,9 +64,6 @@ class OpenSteps {
   // Closes everything that is open and keeps nothing from now on: a newer attempt has begun.
   std::vector<SettledStep> Retire();
 
-  // When TakeSettled has something even if nothing is added.
-  std::optional<absl::Time> next_deadline() const;
-
   // Ranks that no step waits for because they fell silent; sorted.
   std::vector<uint32_t> silent_ranks() const;
 
