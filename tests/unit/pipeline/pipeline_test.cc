@@ -89,6 +89,19 @@ class RefusingStore final : public Store {
   Store* const inner_;
 };
 
+// Waits for `condition`, with a deadline; what changes it notifies `changed`.
+template <typename Condition>
+bool WaitUntil(Mutex* mutex, CondVar* changed, const Condition& condition)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!condition()) {
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) return false;
+    changed->WaitFor(mutex, left);
+  }
+  return true;
+}
+
 class RecordingListener final : public PipelineListener {
  public:
   void OnStep(const ClosedStep& step) override {
@@ -99,11 +112,41 @@ class RecordingListener final : public PipelineListener {
     MutexLock lock(&mutex_);
     (restored ? restored_ : alerts_).push_back(row.alert());
   }
-  void OnRun(const std::string&, const std::vector<AttemptStatus>&) override {}
-  void OnRound() override {}
+  void OnRun(const std::string&, const std::vector<AttemptStatus>& attempts) override {
+    MutexLock lock(&mutex_);
+    connected_ = attempts.empty() ? 0 : attempts.back().ranks_connected;
+    changed_.NotifyAll();
+  }
+  void OnRound() override {
+    MutexLock lock(&mutex_);
+    while (held_) {
+      parked_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(&mutex_);
+    }
+    parked_ = false;
+  }
   void OnRunDeleted(const std::string& run) override {
     MutexLock lock(&mutex_);
     deleted_.push_back(run);
+  }
+
+  // From Hold to Release the writer's thread stands still between two rounds.
+  void Hold() {
+    MutexLock lock(&mutex_);
+    held_ = true;
+    while (!parked_) changed_.Wait(&mutex_);
+  }
+  void Release() {
+    MutexLock lock(&mutex_);
+    held_ = false;
+    changed_.NotifyAll();
+  }
+  bool WaitForConnected(uint32_t ranks) {
+    MutexLock lock(&mutex_);
+    return WaitUntil(&mutex_, &changed_, [this, ranks]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return connected_ == ranks;
+    });
   }
 
   std::vector<v1::Alert> alerts() const {
@@ -121,6 +164,10 @@ class RecordingListener final : public PipelineListener {
 
  private:
   mutable Mutex mutex_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  bool parked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<uint32_t> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<StepRow> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> alerts_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> restored_ ABSL_GUARDED_BY(mutex_);
@@ -172,14 +219,8 @@ class Ears {
  private:
   template <typename Condition>
   bool Wait(const Condition& condition) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
     MutexLock lock(&mutex_);
-    while (!condition()) {
-      const absl::Duration left = deadline - absl::Now();
-      if (left <= absl::ZeroDuration()) return false;
-      changed_.WaitFor(&mutex_, left);
-    }
-    return true;
+    return WaitUntil(&mutex_, &changed_, condition);
   }
 
   mutable Mutex mutex_;
@@ -531,6 +572,34 @@ TEST_F(PipelineTest, DeclaredEventsAreKept) {
   ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].event().name(), "ckpt-1");
+}
+
+TEST_F(PipelineTest, AFullQueueRefusesReportsButNotTheEndOfAStream) {
+  options_.queue_items_max = 1;
+  Restart();
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  ASSERT_TRUE(listener_->WaitForConnected(1));
+  listener_->Hold();
+  EXPECT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  EXPECT_THAT(stream->Submit(LossReport(2, 1, 1.0), Names(), {}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("holds 1 items")));
+  stream.reset();
+  listener_->Release();
+  EXPECT_TRUE(listener_->WaitForConnected(0));
+}
+
+TEST_F(PipelineTest, AFullQueueDoesNotKeepADrainFromTheStreams) {
+  options_.queue_items_max = 1;
+  Restart();
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  listener_->Hold();
+  EXPECT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  pipeline_->Drain();
+  listener_->Release();
+  EXPECT_TRUE(ears.WaitForEnd());
+  EXPECT_EQ(ears.acked(), 1u);
 }
 
 TEST_F(PipelineTest, DrainingEndsStreamsAfterTheirAcks) {
