@@ -151,6 +151,23 @@ std::vector<uint32_t> OpenSteps::silent_ranks() const {
   return silent;
 }
 
+std::vector<uint32_t> OpenSteps::hindmost() const {
+  std::vector<uint32_t> ranks;
+  std::optional<int64_t> least;
+  bool differ = false;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].gone) continue;
+    const int64_t done = ranks_[rank].done_through;
+    differ = differ || (least.has_value() && done != *least);
+    if (!least.has_value() || done < *least) {
+      least = done;
+      ranks.clear();
+    }
+    if (done == *least) ranks.push_back(rank);
+  }
+  return differ ? ranks : std::vector<uint32_t>();
+}
+
 size_t OpenSteps::open_steps() const { return open_.size(); }
 
 void OpenSteps::RestoreClosed(int64_t last_closed, std::optional<int64_t> settled_through) {

@@ -67,6 +67,10 @@ class OpenSteps {
   // Ranks that no step waits for because they fell silent; sorted.
   std::vector<uint32_t> silent_ranks() const;
 
+  // Ranks that are farthest behind, those that fell silent included; empty if none is behind the
+  // others. Sorted. O(ranks).
+  std::vector<uint32_t> hindmost() const;
+
   // Every closed step <= this is no longer kept: its statistics may be forgotten.
   std::optional<int64_t> settled_through() const { return settled_through_; }
   std::optional<int64_t> last_closed() const { return last_closed_; }

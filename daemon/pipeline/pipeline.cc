@@ -305,7 +305,10 @@ void Pipeline::Handle(CallWork work) {
 void Pipeline::Settle(absl::Time now) {
   if (now >= settle_all_at_) {
     settle_all_at_ = now + kTick;
-    for (auto& [name, run] : runs_) run->Settle(now, &changes_);
+    for (auto& [name, run] : runs_) {
+      run->Settle(now, &changes_);
+      run->Tick(now, &changes_);
+    }
     uint64_t steps = 0;
     uint64_t bytes = 0;
     uint64_t silent = 0;

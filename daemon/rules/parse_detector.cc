@@ -65,7 +65,8 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 
 Detector ParseDetector(const YamlNode& rule) {
   static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
-                                                     "robust_z",  "non_finite",    "no_data"};
+                                                     "robust_z",  "non_finite",    "no_data",
+                                                     "hang",      "coverage",      "restarts"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -95,6 +96,12 @@ Detector ParseDetector(const YamlNode& rule) {
       detector.log = node.Get("log").Bool(false);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
+    } else if (name == "hang") {
+      ParseHang(node, &detector);
+    } else if (name == "coverage") {
+      ParseCoverage(node, &detector);
+    } else if (name == "restarts") {
+      ParseRestarts(node, &detector);
     } else {
       detector.kind = Detector::Kind::kNoData;
       detector.intervals = static_cast<int>(node.Get("intervals").Int({1, 1000}, 3));

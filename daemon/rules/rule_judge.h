@@ -11,6 +11,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/coverage.h"
+#include "daemon/rules/progress.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/series_judge.h"
 
@@ -31,6 +33,9 @@ struct StepView {
   std::function<std::optional<double>(const std::string& indicator, int64_t base)> mean_since;
   // Ranks that have sent the per-rank scalar `name` in this attempt.
   const absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>>& rank_scalars;
+  const Progress& progress;
+  const Coverage& coverage;
+  const std::vector<uint32_t>& silent_ranks;
 };
 
 // The alert of a rule or signature while it fires.
@@ -64,12 +69,18 @@ class RuleJudge {
   // began, ended, or holds in more or other layers or ranks than before.
   bool Judge(const Rule& rule, const StepView& view);
 
+  // Between two steps, for hang and restarts; `live`: the run has not ended, `hindmost` says which
+  // ranks are farthest back. Returns as Judge.
+  bool Tick(const Rule& rule, const StepView& view, bool live,
+            const std::function<std::vector<uint32_t>()>& hindmost);
+
   void Resume(const Rule& rule, int64_t step);
   // Ends the alert without a word; its series keep their past.
   void Silence();
 
   LiveAlert& alert() { return alert_; }
   const LiveAlert& alert() const { return alert_; }
+  bool flapping() const { return alert_.active && limit_.flapping(); }
   size_t layers_known() const { return layers_known_; }
   bool judged() const { return judged_; }  // at least one sample at the last step
   bool Brewing(const Rule& rule) const;    // a quorum breaches at its newest samples
@@ -78,6 +89,8 @@ class RuleJudge {
 
   // The fields that say what is abnormal where: of the worst series that fires.
   void Describe(const Rule& rule, v1::Alert* out) const;
+  // What a run-level rule has found, in words; "" for others.
+  std::string RunSentence(const Rule& rule) const;
 
   void Save(rules::AlertState* state) const;
   // `replayed`: priming has brought this alert about as well, so only what was reported of it is
@@ -110,6 +123,16 @@ class RuleJudge {
   void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
   void JudgeNoData(const Rule& rule, const StepView& view);
   void JudgeFindings(const Rule& rule, const StepView& view);
+  void JudgeRunLevel(const Rule& rule, const StepView& view);
+  void JudgeCoverage(const Rule& rule, const StepView& view);
+  struct RunVerdict {
+    bool breach = false;
+    double value = 0;
+    std::optional<double> baseline{};
+    int64_t base_step = 0;
+  };
+  void PushRunVerdict(const Rule& rule, const StepView& view, size_t subject,
+                      const RunVerdict& verdict);
   bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
   void FindWorst(const Rule& rule);
   bool UpdateAlert(const Rule& rule, const StepView& view);
@@ -119,13 +142,16 @@ class RuleJudge {
   size_t layers_known_ = 0;                        // layers of its series
   std::vector<size_t> fed_;
   LiveAlert alert_;
+  RateLimit limit_;
   size_t worst_ = kNotFed;               // the series the alert speaks of
   std::vector<uint32_t> finding_ranks_;  // of this step
   std::vector<uint32_t> finding_layers_;
   std::string finding_name_;
   int32_t finding_head_ = -1;
   bool judged_ = false;
-  bool changed_ = false;  // a series began or ceased to fire at this step
+  bool changed_ = false;                   // a series began or ceased to fire at this step
+  std::vector<size_t> track_subjects_;     // kCoverage: of the plan's tracks, in their order
+  std::optional<uint64_t> track_version_;  // the plan they are of
   std::optional<int64_t> last_fired_;
   std::optional<int64_t> last_resolved_;
 };
