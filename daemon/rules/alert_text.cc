@@ -140,7 +140,8 @@ std::string UnknownPlaceholder(absl::string_view text) {
 
 std::string PlaceholderNames() { return absl::StrJoin(kPlaceholders, ", "); }
 
-std::string MeasureText(const Input& input) {
+std::string MeasureText(const Rule& rule) {
+  const Input& input = rule.input;
   static constexpr absl::string_view kCombine[] = {"", "norm", "sum", "mean", "min", "max"};
   if (input.indicators.empty()) return "";
   std::string text = input.combine == Input::Combine::kNone
@@ -148,6 +149,10 @@ std::string MeasureText(const Input& input) {
                          : absl::StrCat(kCombine[static_cast<size_t>(input.combine)], "(",
                                         absl::StrJoin(input.indicators, ", "), ")");
   if (!input.divide_by.empty()) absl::StrAppend(&text, " / ", input.divide_by);
+  const Detector& detector = rule.detector;
+  if (detector.kind == Detector::Kind::kLevelShift) {
+    return absl::StrCat("the median of ", detector.samples, " samples of ", text);
+  }
   return text;
 }
 

@@ -56,7 +56,7 @@ model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
   alert->set_fault(rule.fault);
   alert->mutable_labels()->insert(rule.labels.begin(), rule.labels.end());
   judge.Describe(rule, alert);
-  WriteTexts(rule.annotations, MeasureText(rule.input), "", alert);
+  WriteTexts(rule.annotations, MeasureText(rule), "", alert);
   rules::AlertState state;
   judge.Save(&state);
   row.set_state(state.SerializeAsString());

@@ -1,6 +1,7 @@
 // From YAML nodes to rules and signatures. Errors go into the document of the node.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,11 +29,19 @@ class Keys {
 };
 
 inline constexpr int kSamplesMax = 100'000;
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 // The parts of a rule, in the order in which a value meets them.
 Input ParseInput(const YamlNode& rule, const Keys& keys);
 Input::Scope ParseScope(const YamlNode& node);
 Detector ParseDetector(const YamlNode& rule);
+// `above`, `below` and, if allowed, `outside`: exactly one of them, with `clear` on its healthy
+// side.
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector);
+// Detectors that look at the course of a series; each fills `detector` from the map under its name.
+void ParseCusum(const YamlNode& node, Detector* detector);
+void ParseLevelShift(const YamlNode& node, Detector* detector);
+bool ComparesWithBaseline(Detector::Kind kind);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has
 // no units, or one per rank.

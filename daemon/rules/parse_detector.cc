@@ -1,7 +1,6 @@
 // When a value is abnormal: the detector and what it compares with.
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,10 +9,10 @@
 namespace foreshock {
 namespace {
 
-constexpr double kAny = std::numeric_limits<double>::max();
-constexpr YamlRange<double> kPositive = {1e-300, kAny};
+constexpr YamlRange<double> kPositive = {1e-300, kAnyNumber};
 
-// `above`, `below` (and for z `outside`): exactly one of them, with `clear` on its healthy side.
+}  // namespace
+
 void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector) {
   struct Choice {
     absl::string_view key;
@@ -29,8 +28,8 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
     if (!limit.present()) continue;
     ++given;
     detector->side = choice.side;
-    detector->limit =
-        limit.Double(choice.side == Detector::Side::kOutside ? YamlRange<double>{0, kAny} : range);
+    detector->limit = limit.Double(
+        choice.side == Detector::Side::kOutside ? YamlRange<double>{0, kAnyNumber} : range);
   }
   const absl::string_view names = outside ? "above, below, outside" : "above, below";
   if (given != 1) {
@@ -46,6 +45,8 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
                              detector->limit));
   }
 }
+
+namespace {
 
 void ParseNonFinite(const YamlNode& node, Detector* detector) {
   detector->kind = Detector::Kind::kNonFinite;
@@ -64,8 +65,9 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 }  // namespace
 
 Detector ParseDetector(const YamlNode& rule) {
-  static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
-                                                     "robust_z",  "non_finite",    "no_data"};
+  static constexpr absl::string_view kDetectors[] = {"threshold",  "relative_drop", "relative_rise",
+                                                     "robust_z",   "cusum",         "level_shift",
+                                                     "non_finite", "no_data"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -74,12 +76,13 @@ Detector ParseDetector(const YamlNode& rule) {
     given.push_back(name);
     detector = Detector();
     if (name == "threshold") {
-      ParseSide(node, {-kAny, kAny}, /*outside=*/false, &detector);
+      ParseSide(node, {-kAnyNumber, kAnyNumber}, /*outside=*/false, &detector);
     } else if (name == "relative_drop" || name == "relative_rise") {
       const bool drop = name == "relative_drop";
       detector.kind = Detector::Kind::kRelative;
       detector.side = drop ? Detector::Side::kBelow : Detector::Side::kAbove;
-      const YamlRange<double> range = drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAny};
+      const YamlRange<double> range =
+          drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAnyNumber};
       detector.limit = node.Require(drop ? "below" : "above").Double(range, 1);
       const YamlNode clear = node.Get("clear");
       detector.clear = clear.Double(range, detector.limit);
@@ -93,6 +96,10 @@ Detector ParseDetector(const YamlNode& rule) {
       detector.kind = Detector::Kind::kRobustZ;
       ParseSide(node, {-1e6, 1e6}, /*outside=*/true, &detector);
       detector.log = node.Get("log").Bool(false);
+    } else if (name == "cusum") {
+      ParseCusum(node, &detector);
+    } else if (name == "level_shift") {
+      ParseLevelShift(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
     } else {
@@ -109,17 +116,35 @@ Detector ParseDetector(const YamlNode& rule) {
   return detector;
 }
 
+bool ComparesWithBaseline(Detector::Kind kind) {
+  switch (kind) {
+    case Detector::Kind::kRelative:
+    case Detector::Kind::kRobustZ:
+    case Detector::Kind::kCusum:
+    case Detector::Kind::kLevelShift:
+      return true;
+    default:
+      return false;
+  }
+}
+
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector) {
   BaselineSpec spec;
-  if (detector.kind != Detector::Kind::kRelative && detector.kind != Detector::Kind::kRobustZ) {
-    return spec;
-  }
+  if (!ComparesWithBaseline(detector.kind)) return spec;
   const std::string kind =
       node.Get("kind").Word({"trailing", "anchored", "fixed", "plateau"}, "trailing");
   if (kind == "trailing") {
     spec.kind = BaselineSpec::Kind::kTrailing;
     spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
-    spec.lag = static_cast<int>(node.Get("lag").Int({1, kSamplesMax}, 5));
+    const YamlNode lag = node.Get("lag");
+    const bool shift = detector.kind == Detector::Kind::kLevelShift;
+    spec.lag =
+        static_cast<int>(lag.Int({1, kSamplesMax}, shift ? std::max(5, detector.samples) : 5));
+    if (shift && spec.lag < detector.samples) {
+      lag.Error(absl::StrCat("`lag` is ", spec.lag, " but `level_shift` looks at the newest ",
+                             detector.samples,
+                             " samples; at least that many, or they are part of the baseline"));
+    }
     const YamlNode min_samples = node.Get("min_samples");
     spec.min_samples =
         static_cast<int>(min_samples.Int({2, kSamplesMax}, std::min<int64_t>(8, spec.samples)));

@@ -99,7 +99,10 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   rule.baseline = ParseBaseline(baseline, rule.detector);
   const bool compares = rule.baseline.kind != BaselineSpec::Kind::kNone;
   if (!compares && node.Get("baseline").present()) {
-    baseline.Error("`baseline` is for relative_drop, relative_rise and robust_z");
+    baseline.Error(
+        "`baseline` is for detectors that compare with one: relative_drop, relative_rise, "
+        "robust_z, "
+        "cusum, level_shift");
   }
   if (rule.baseline.kind == BaselineSpec::Kind::kPlateau &&
       (rule.input.indicators != std::vector<std::string>{"train.lr"} ||

@@ -32,14 +32,24 @@ struct Input {
 };
 
 struct Detector {
-  enum class Kind : uint8_t { kThreshold, kRelative, kRobustZ, kNonFinite, kNoData };
+  enum class Kind : uint8_t {
+    kThreshold,
+    kRelative,
+    kRobustZ,
+    kCusum,
+    kLevelShift,
+    kNonFinite,
+    kNoData
+  };
   enum class Side : uint8_t { kAbove, kBelow, kOutside };
   Kind kind = Kind::kThreshold;
   Side side = Side::kAbove;
   double limit = 0;
   double clear = 0;
   double min_z = 0;   // kRelative: a breach is also at least so many spreads away
-  bool log = false;   // kRobustZ: of the logarithm of positive values
+  bool log = false;   // detectors in spreads: of the logarithm of positive values
+  double slack = 0;   // kCusum: spreads that a sample may be off without counting
+  int samples = 0;    // kLevelShift: the newest so many
   int intervals = 3;  // kNoData: expected samples that did not come
   // kNonFinite: which findings, and from how many of the ranks that took part in the step.
   std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "daemon/rules/baseline.h"
+#include "daemon/rules/course.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/state.pb.h"
 #include "daemon/rules/state_machine.h"
@@ -43,11 +45,12 @@ class SeriesJudge {
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
   void Save(rules::SeriesState* state) const;
-  void Restore(const rules::SeriesState& state);
+  void Restore(const Rule& rule, const rules::SeriesState& state);
 
  private:
   std::optional<double> Smooth(const Rule& rule, double value);
-  void Settle(const Rule& rule, Transition transition, int64_t step, double value);
+  Course::Reading Read(const Rule& rule, const Course::Sample& sample);
+  void Settle(const Rule& rule, Transition transition, const Course::Sample& sample, bool admit);
 
   struct Held {
     int64_t step;
@@ -56,6 +59,7 @@ class SeriesJudge {
 
   MachineState machine_;
   SampleWindow window_;
+  std::unique_ptr<Course> course_;  // null for detectors that look at one value
   std::optional<Baseline> frozen_;  // while pending or firing
   std::vector<Held> held_;          // samples while pending: noise if it was a false start
   std::vector<double> recent_;      // the newest raw values, for smoothing

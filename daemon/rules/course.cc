@@ -1,0 +1,25 @@
+#include "daemon/rules/course.h"
+
+#include <cmath>
+
+namespace foreshock {
+
+void Course::Save(rules::SeriesState* /*state*/) const {}
+void Course::Restore(const rules::SeriesState& /*state*/) {}
+
+std::unique_ptr<Course> NewCourse(const Detector& detector) {
+  switch (detector.kind) {
+    case Detector::Kind::kCusum:
+      return NewCusum();
+    case Detector::Kind::kLevelShift:
+      return NewLevelShift();
+    default:
+      return nullptr;
+  }
+}
+
+double Shown(const Detector& detector, double value) {
+  return detector.log ? std::exp(value) : value;
+}
+
+}  // namespace foreshock
