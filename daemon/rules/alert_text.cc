@@ -153,6 +153,11 @@ std::string MeasureText(const Rule& rule) {
   if (detector.kind == Detector::Kind::kLevelShift) {
     return absl::StrCat("the median of ", detector.samples, " samples of ", text);
   }
+  if (detector.kind == Detector::Kind::kSlope) {
+    return detector.will_cross
+               ? absl::StrCat(text, " ", detector.within.count, " steps ahead")
+               : absl::StrCat("the slope of ", text, " per ", detector.per_steps, " steps");
+  }
   return text;
 }
 

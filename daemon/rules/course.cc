@@ -13,6 +13,8 @@ std::unique_ptr<Course> NewCourse(const Detector& detector) {
       return NewCusum();
     case Detector::Kind::kLevelShift:
       return NewLevelShift();
+    case Detector::Kind::kSlope:
+      return NewSlope();
     default:
       return nullptr;
   }

@@ -56,5 +56,6 @@ double Shown(const Detector& detector, double value);
 // One per detector, in course_NAME.cc.
 std::unique_ptr<Course> NewCusum();
 std::unique_ptr<Course> NewLevelShift();
+std::unique_ptr<Course> NewSlope();
 
 }  // namespace foreshock

@@ -41,6 +41,7 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
 // Detectors that look at the course of a series; each fills `detector` from the map under its name.
 void ParseCusum(const YamlNode& node, Detector* detector);
 void ParseLevelShift(const YamlNode& node, Detector* detector);
+void ParseSlope(const YamlNode& node, Detector* detector);
 bool ComparesWithBaseline(Detector::Kind kind);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has

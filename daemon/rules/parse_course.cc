@@ -1,15 +1,19 @@
 // Detectors that look at the course of a series: what is written of them.
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "daemon/rules/parse.h"
+#include "daemon/rules/trend.h"
 
 namespace foreshock {
 namespace {
 
 constexpr double kSpreadsMax = 1e6;
 constexpr int kCourseSamplesMax = 10'000;  // that a series keeps beside its baseline
+constexpr int kTrendSamplesMax = 200;      // 19 900 pairs
 
 // Limits in spreads from a baseline: above it they are positive, below it negative.
 void ParseSpreads(const YamlNode& node, Detector* detector) {
@@ -27,6 +31,16 @@ void ParseSpreads(const YamlNode& node, Detector* detector) {
     node.Get("clear").Error(absl::StrCat("`clear` is ", detector->clear, ", beyond the baseline; ",
                                          below ? "at most 0" : "at least 0", " is allowed"));
   }
+}
+
+// A length that counts steps, at least one.
+int64_t ParseSteps(const YamlNode& node, int64_t fallback) {
+  const Length length = ParseLength(node, {.count = fallback});
+  if (length.in_samples || length.count < 1) {
+    node.Error("a length in steps is expected, at least 1, for example \"500 steps\"");
+    return fallback;
+  }
+  return length.count;
 }
 
 }  // namespace
@@ -49,6 +63,60 @@ void ParseLevelShift(const YamlNode& node, Detector* detector) {
   ParseSpreads(node, detector);
   detector->log = node.Get("log").Bool(false);
   detector->samples = static_cast<int>(node.Get("samples").Int({2, kCourseSamplesMax}, 20));
+}
+
+void ParseSlope(const YamlNode& node, Detector* detector) {
+  detector->kind = Detector::Kind::kSlope;
+  const YamlNode will_cross = node.Get("will_cross");
+  const YamlNode above = node.Get("above");
+  const YamlNode below = node.Get("below");
+  const YamlNode per = node.Get("per");
+  const YamlNode within = node.Get("within");
+  const YamlNode clear = node.Get("clear");
+  detector->will_cross = will_cross.present();
+  if (detector->will_cross) {
+    for (const YamlNode& other : {above, below, per, clear}) {
+      if (!other.present()) continue;
+      other.Error(
+          "not allowed beside `will_cross`, whose direction says which trend counts; its limits, "
+          "`above` or `below` and `clear`, are of the value itself");
+    }
+    ParseSide(will_cross, {-kAnyNumber, kAnyNumber}, /*outside=*/false, detector);
+    detector->within = {.count = ParseSteps(node.Require("within"), 1)};
+  } else {
+    ParseSide(node, {-kAnyNumber, kAnyNumber}, /*outside=*/false, detector);
+    const YamlNode& limit = above.present() ? above : below;
+    if (above.present() ? detector->limit < 0 : detector->limit > 0) {
+      limit.Error(absl::StrCat("the limit is ", detector->limit,
+                               above.present()
+                                   ? ", which level and falling series pass too; at least 0"
+                                   : ", which level and rising series pass too; at most 0",
+                               " is allowed"));
+    }
+    detector->per_steps = static_cast<double>(ParseSteps(per, 1000));
+    if (within.present()) within.Error("`within` needs `will_cross`");
+  }
+
+  const YamlNode samples = node.Get("samples");
+  detector->samples = static_cast<int>(samples.Int({3, kTrendSamplesMax}, 30));
+  const YamlNode min_samples = node.Get("min_samples");
+  detector->min_samples =
+      static_cast<int>(min_samples.Int({3, kTrendSamplesMax}, std::min(10, detector->samples)));
+  if (detector->min_samples > detector->samples) {
+    min_samples.Error(absl::StrCat("`min_samples` is ", detector->min_samples, " but `samples` is ",
+                                   detector->samples, "; at most that many are there"));
+  }
+  const YamlNode min_z = node.Get("min_z");
+  detector->min_z = min_z.Double({0, 100}, 3);
+  const double largest = LargestMannKendallZ(detector->samples);
+  if (detector->min_z > largest) {
+    (min_z.present()     ? min_z
+     : samples.present() ? samples
+                         : node)
+        .Error(absl::StrFormat("`min_z` is %g, but no trend of %d samples has more than %.2f; take "
+                               "more samples, or a smaller `min_z`",
+                               detector->min_z, detector->samples, largest));
+  }
 }
 
 }  // namespace foreshock

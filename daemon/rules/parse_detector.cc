@@ -65,9 +65,9 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 }  // namespace
 
 Detector ParseDetector(const YamlNode& rule) {
-  static constexpr absl::string_view kDetectors[] = {"threshold",  "relative_drop", "relative_rise",
-                                                     "robust_z",   "cusum",         "level_shift",
-                                                     "non_finite", "no_data"};
+  static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
+                                                     "robust_z",  "cusum",         "level_shift",
+                                                     "slope",     "non_finite",    "no_data"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -100,6 +100,8 @@ Detector ParseDetector(const YamlNode& rule) {
       ParseCusum(node, &detector);
     } else if (name == "level_shift") {
       ParseLevelShift(node, &detector);
+    } else if (name == "slope") {
+      ParseSlope(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
     } else {

@@ -38,6 +38,7 @@ struct Detector {
     kRobustZ,
     kCusum,
     kLevelShift,
+    kSlope,
     kNonFinite,
     kNoData
   };
@@ -46,11 +47,16 @@ struct Detector {
   Side side = Side::kAbove;
   double limit = 0;
   double clear = 0;
-  double min_z = 0;   // kRelative: a breach is also at least so many spreads away
-  bool log = false;   // detectors in spreads: of the logarithm of positive values
-  double slack = 0;   // kCusum: spreads that a sample may be off without counting
-  int samples = 0;    // kLevelShift: the newest so many
-  int intervals = 3;  // kNoData: expected samples that did not come
+  double min_z = 0;  // kRelative: a breach is also at least so many spreads away; kSlope: a trend
+                     // that is less significant counts as none
+  bool log = false;  // detectors in spreads: of the logarithm of positive values
+  double slack = 0;  // kCusum: spreads that a sample may be off without counting
+  int samples = 0;   // kLevelShift, kSlope: the newest so many
+  int min_samples = 0;      // kSlope: fewer have no trend
+  double per_steps = 1;     // kSlope: the limits are per so many steps
+  bool will_cross = false;  // kSlope: what is judged is the value ...
+  Length within;            // ... up to so many steps ahead
+  int intervals = 3;        // kNoData: expected samples that did not come
   // kNonFinite: which findings, and from how many of the ranks that took part in the step.
   std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all
   Input::Scope scope = Input::Scope::kAny;

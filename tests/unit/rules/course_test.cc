@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace foreshock {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kTen[] = "baseline: {kind: fixed, value: 10, spread_floor: 0.1}";
@@ -164,6 +166,92 @@ TEST(LevelShiftTest, OfTheLogarithmOfHeavyTails) {
   run.Push(60, 2);
   ASSERT_THAT(run.seen, ElementsAre("42 r firing"));
   EXPECT_NEAR(run.rows[0].alert().value(), 60, 1e-9);
+}
+
+TEST(SlopeTest, IsPerSoManyStepsWhateverTheSamplingInterval) {
+  OneSeries run({"slope: {above: 2, per: 1000 steps, samples: 20}"});
+  run.Push(5, 30, 10);
+  for (int i = 0; i < 30; ++i) run.Push(5 + 0.01 * i, 1, 10);  // 1 per 1000 steps
+  EXPECT_THAT(run.seen, IsEmpty());
+  for (int i = 0; i < 30; ++i) run.Push(6 + 0.03 * i, 1, 10);  // 3 per 1000 steps
+  ASSERT_THAT(run.seen, ElementsAre(HasSubstr("firing")));
+  EXPECT_GT(run.rows[0].alert().value(), 2);
+  EXPECT_FALSE(run.rows[0].alert().has_baseline());
+  // Before the oldest of the twenty.
+  EXPECT_EQ(run.rows[0].alert().last_healthy_step(), run.rows[0].alert().firing_step() - 200);
+}
+
+TEST(SlopeTest, ALineOfExactlyTheLimitIsNotAboveIt) {
+  OneSeries run({"slope: {above: 8, per: 4 steps, samples: 10}"});
+  for (int i = 0; i < 100; ++i) run.Push(2 * i);  // 8 per 4 steps, exact in binary
+  EXPECT_THAT(run.seen, IsEmpty());
+  for (int i = 0; i < 10; ++i) run.Push(200 + 3 * i);
+  EXPECT_THAT(run.seen, ElementsAre(HasSubstr("firing")));
+}
+
+TEST(SlopeTest, NoiseIsNoTrend) {
+  // Half of all pairs are far steeper than the limit.
+  OneSeries run({"slope: {above: 1, per: 1 step, samples: 20, min_z: 4}"});
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) run.Push(static_cast<double>(random() % 1000));
+  EXPECT_THAT(run.seen, IsEmpty());
+}
+
+TEST(SlopeTest, OutliersAreNoTrend) {
+  OneSeries run({"slope: {above: 1, per: 1000 steps, samples: 20}"});
+  for (int i = 0; i < 50; ++i) run.Push(5 + 0.001 * (i % 2), 3).Push(1e6);
+  EXPECT_THAT(run.seen, IsEmpty());
+}
+
+TEST(SlopeTest, EndsWhenTheTrendDoes) {
+  OneSeries run({"slope: {below: -1, clear: -0.5, per: 1 step, samples: 10}"});
+  run.Push(100, 10);
+  for (int i = 0; i < 20; ++i) run.Push(100 - 2 * i);
+  ASSERT_THAT(run.seen, ElementsAre(HasSubstr("firing")));
+  run.Push(62, 12);
+  EXPECT_THAT(run.seen, ElementsAre(HasSubstr("firing"), HasSubstr("resolved")));
+}
+
+TEST(SlopeTest, WillCrossLooksAhead) {
+  const std::vector<std::string> keys = {
+      "slope: {will_cross: {above: 100, clear: 90}, within: 500 steps, samples: 30}"};
+  OneSeries rising(keys);
+  for (int i = 0; i < 100; ++i) rising.Push(10 + 0.1 * i);  // 19.9 at 100, 70 at 600
+  EXPECT_THAT(rising.seen, IsEmpty());
+  for (int i = 0; i < 350; ++i) rising.Push(20 + 0.1 * i);  // 50 at 400, 100 at 900
+  ASSERT_THAT(rising.seen, ElementsAre(HasSubstr("firing")));
+  EXPECT_NEAR(static_cast<double>(rising.rows[0].alert().firing_step()), 401.5, 0.5);
+  EXPECT_NEAR(rising.rows[0].alert().value(), 100.05, 0.1);  // 500 steps ahead
+  rising.Push(54.9, 40);                                     // it stays there
+  EXPECT_EQ(rising.seen.size(), 2u);
+
+  OneSeries crossed(keys);  // there already, without a trend
+  crossed.Push(101, 10);
+  EXPECT_THAT(crossed.seen, ElementsAre("10 r firing"));
+
+  OneSeries falling(keys);  // away from the limit
+  for (int i = 0; i < 200; ++i) falling.Push(99 - 0.1 * i);
+  EXPECT_THAT(falling.seen, IsEmpty());
+}
+
+TEST(SlopeTest, AResumeKeepsTheSamplesBeforeIt) {
+  OneSeries run({"slope: {above: 0.5, per: 1 step, samples: 10}"});
+  for (int i = 0; i < 8; ++i) run.Push(i);
+  run.Push(-100, 1);  // step 9 runs again
+  run.Resume(9);
+  run.Push(8).Push(9);
+  EXPECT_THAT(run.seen, ElementsAre("10 r firing"));
+}
+
+TEST(SlopeTest, TooFewSamplesHaveNone) {
+  OneSeries run({"slope: {above: 0.5, per: 1 step, samples: 10, min_samples: 10}"});
+  for (int i = 0; i < 9; ++i) run.Push(i);
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Rebase(9);  // and another regime begins
+  for (int i = 10; i < 18; ++i) run.Push(i);
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(18);
+  EXPECT_THAT(run.seen, ElementsAre("19 r firing"));
 }
 
 }  // namespace
