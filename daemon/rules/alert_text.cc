@@ -153,6 +153,9 @@ std::string MeasureText(const Rule& rule) {
   if (detector.kind == Detector::Kind::kLevelShift) {
     return absl::StrCat("the median of ", detector.samples, " samples of ", text);
   }
+  if (detector.kind == Detector::Kind::kSpikeBudget) {
+    return absl::StrCat("the share of spikes in ", detector.samples, " samples of ", text);
+  }
   if (detector.kind == Detector::Kind::kSlope) {
     return detector.will_cross
                ? absl::StrCat(text, " ", detector.within.count, " steps ahead")

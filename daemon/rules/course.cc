@@ -15,6 +15,8 @@ std::unique_ptr<Course> NewCourse(const Detector& detector) {
       return NewLevelShift();
     case Detector::Kind::kSlope:
       return NewSlope();
+    case Detector::Kind::kSpikeBudget:
+      return NewSpikeBudget();
     default:
       return nullptr;
   }

@@ -57,5 +57,6 @@ double Shown(const Detector& detector, double value);
 std::unique_ptr<Course> NewCusum();
 std::unique_ptr<Course> NewLevelShift();
 std::unique_ptr<Course> NewSlope();
+std::unique_ptr<Course> NewSpikeBudget();
 
 }  // namespace foreshock

@@ -35,13 +35,15 @@ inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
 Input ParseInput(const YamlNode& rule, const Keys& keys);
 Input::Scope ParseScope(const YamlNode& node);
 Detector ParseDetector(const YamlNode& rule);
-// `above`, `below` and, if allowed, `outside`: exactly one of them, with `clear` on its healthy
-// side.
-void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector);
+// `above`, `below` and, if allowed, `outside`: exactly one of them; with hysteresis, `clear` on its
+// healthy side.
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
+               Detector* detector);
 // Detectors that look at the course of a series; each fills `detector` from the map under its name.
 void ParseCusum(const YamlNode& node, Detector* detector);
 void ParseLevelShift(const YamlNode& node, Detector* detector);
 void ParseSlope(const YamlNode& node, Detector* detector);
+void ParseSpikeBudget(const YamlNode& node, Detector* detector);
 bool ComparesWithBaseline(Detector::Kind kind);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has

@@ -13,7 +13,8 @@ constexpr YamlRange<double> kPositive = {1e-300, kAnyNumber};
 
 }  // namespace
 
-void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector) {
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
+               Detector* detector) {
   struct Choice {
     absl::string_view key;
     Detector::Side side;
@@ -35,6 +36,8 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
   if (given != 1) {
     node.Error(absl::StrCat(given, " limits are given; exactly one of ", names, " is expected"));
   }
+  detector->clear = detector->limit;
+  if (!hysteresis) return;
   const YamlNode clear = node.Get("clear");
   detector->clear = clear.Double(range, detector->limit);
   if (given != 1 || !clear.present()) return;
@@ -65,9 +68,9 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 }  // namespace
 
 Detector ParseDetector(const YamlNode& rule) {
-  static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
-                                                     "robust_z",  "cusum",         "level_shift",
-                                                     "slope",     "non_finite",    "no_data"};
+  static constexpr absl::string_view kDetectors[] = {
+      "threshold",   "relative_drop", "relative_rise", "robust_z",   "cusum",
+      "level_shift", "slope",         "spike_budget",  "non_finite", "no_data"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -76,7 +79,7 @@ Detector ParseDetector(const YamlNode& rule) {
     given.push_back(name);
     detector = Detector();
     if (name == "threshold") {
-      ParseSide(node, {-kAnyNumber, kAnyNumber}, /*outside=*/false, &detector);
+      ParseSide(node, {-kAnyNumber, kAnyNumber}, /*outside=*/false, /*hysteresis=*/true, &detector);
     } else if (name == "relative_drop" || name == "relative_rise") {
       const bool drop = name == "relative_drop";
       detector.kind = Detector::Kind::kRelative;
@@ -94,7 +97,7 @@ Detector ParseDetector(const YamlNode& rule) {
       detector.min_z = node.Get("min_z").Double({0, 1000}, 0);
     } else if (name == "robust_z") {
       detector.kind = Detector::Kind::kRobustZ;
-      ParseSide(node, {-1e6, 1e6}, /*outside=*/true, &detector);
+      ParseSide(node, {-1e6, 1e6}, /*outside=*/true, /*hysteresis=*/true, &detector);
       detector.log = node.Get("log").Bool(false);
     } else if (name == "cusum") {
       ParseCusum(node, &detector);
@@ -102,6 +105,8 @@ Detector ParseDetector(const YamlNode& rule) {
       ParseLevelShift(node, &detector);
     } else if (name == "slope") {
       ParseSlope(node, &detector);
+    } else if (name == "spike_budget") {
+      ParseSpikeBudget(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
     } else {
@@ -124,6 +129,7 @@ bool ComparesWithBaseline(Detector::Kind kind) {
     case Detector::Kind::kRobustZ:
     case Detector::Kind::kCusum:
     case Detector::Kind::kLevelShift:
+    case Detector::Kind::kSpikeBudget:
       return true;
     default:
       return false;

@@ -39,6 +39,7 @@ struct Detector {
     kCusum,
     kLevelShift,
     kSlope,
+    kSpikeBudget,
     kNonFinite,
     kNoData
   };
@@ -51,7 +52,9 @@ struct Detector {
                      // that is less significant counts as none
   bool log = false;  // detectors in spreads: of the logarithm of positive values
   double slack = 0;  // kCusum: spreads that a sample may be off without counting
-  int samples = 0;   // kLevelShift, kSlope: the newest so many
+  int samples = 0;   // kLevelShift, kSlope, kSpikeBudget: the newest so many
+  Side spike_side = Side::kAbove;  // kSpikeBudget: which samples are spikes, in spreads
+  double spike_limit = 0;
   int min_samples = 0;      // kSlope: fewer have no trend
   double per_steps = 1;     // kSlope: the limits are per so many steps
   bool will_cross = false;  // kSlope: what is judged is the value ...

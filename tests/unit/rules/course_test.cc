@@ -254,5 +254,55 @@ TEST(SlopeTest, TooFewSamplesHaveNone) {
   EXPECT_THAT(run.seen, ElementsAre("19 r firing"));
 }
 
+TEST(SpikeBudgetTest, FiresWhenMoreThanTheShareAreSpikes) {
+  OneSeries run({"spike_budget: {spike: {above: 6}, share: 3%, of: 100 samples, clear: 1%}", kTen});
+  for (int i = 0; i < 40; ++i) run.Push(10, 33).Push(20);  // three in a hundred
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(10).Push(20);
+  ASSERT_THAT(run.seen, ElementsAre("1362 r firing"));
+  EXPECT_DOUBLE_EQ(run.rows[0].alert().value(), 0.04);
+  EXPECT_FALSE(run.rows[0].alert().has_baseline());
+  EXPECT_EQ(run.rows[0].alert().last_healthy_step(), 1291);  // before the first of the four
+  run.Push(10, 97);
+  EXPECT_EQ(run.seen.size(), 1u);  // two are left
+  run.Push(10);
+  EXPECT_EQ(run.seen.back(), "1460 r resolved");
+}
+
+TEST(SpikeBudgetTest, AFewSamplesAreNoShare) {
+  OneSeries run({"spike_budget: {spike: {outside: 6}, share: 10%, of: 20 samples}", kTen});
+  run.Push(20).Push(0);  // two of two, but two of twenty at most
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(20);
+  EXPECT_THAT(run.seen, ElementsAre("3 r firing"));
+}
+
+TEST(SpikeBudgetTest, ValuesAtTheLimitOnTheOtherSideAreNone) {
+  OneSeries run({"spike_budget: {spike: {below: -6}, share: 10%, of: 20 samples}", kTen});
+  run.Push(20, 100).Push(4, 100);
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(3.9, 3);
+  EXPECT_THAT(run.seen, ElementsAre("203 r firing"));
+}
+
+TEST(SpikeBudgetTest, SpikesDoNotEnterTheBaseline) {
+  // A quarter of all samples: in the baseline they would widen the spread until none is a spike.
+  OneSeries run({"spike_budget: {spike: {above: 6}, share: 30%, of: 20 samples}",
+                 "baseline: {samples: 30, lag: 1, min_samples: 10}"});
+  for (int i = 0; i < 30; ++i) run.Push(10 + 0.1 * (i % 3));
+  for (int i = 0; i < 100; ++i) run.Push(i % 4 == 0 ? 100 : 10 + 0.1 * (i % 3));
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(11, 4);  // six spreads away
+  EXPECT_THAT(run.seen, ElementsAre(HasSubstr("firing")));
+}
+
+TEST(SpikeBudgetTest, ANewLevelIsAcceptedInTheEnd) {
+  OneSeries run({"spike_budget: {spike: {above: 6}, share: 10%, of: 20 samples}",
+                 "baseline: {samples: 10}", "release_samples: 30"});
+  for (int i = 0; i < 30; ++i) run.Push(10 + 0.1 * (i % 3));
+  for (int i = 0; i < 200; ++i) run.Push(20 + 0.1 * (i % 3));
+  EXPECT_THAT(run.seen, ElementsAre("33 r firing", "63 r resolved"));
+}
+
 }  // namespace
 }  // namespace foreshock
