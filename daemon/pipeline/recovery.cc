@@ -119,9 +119,12 @@ absl::Status RunState::PrimeRules(const Store& store) {
     range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
   }
   FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, range, [&](const ClosedStep& step) {
-    // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not
-    // the past of anything.
-    if (step.row.attempt < begun) return true;
+    // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
+    // of anything, but a resume is judged by them.
+    if (step.row.attempt < begun) {
+      evaluator_->PrimeOvertaken(step);
+      return true;
+    }
     if (step.row.attempt != begun) begin(step.row.attempt);
     ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     evaluator_->Prime(step);

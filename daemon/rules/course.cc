@@ -4,6 +4,7 @@
 
 namespace foreshock {
 
+void Course::Overtaken(int64_t /*step*/, double /*value*/) {}
 void Course::Save(rules::SeriesState* /*state*/) const {}
 void Course::Restore(const rules::SeriesState& /*state*/) {}
 
@@ -17,6 +18,8 @@ std::unique_ptr<Course> NewCourse(const Detector& detector) {
       return NewSlope();
     case Detector::Kind::kSpikeBudget:
       return NewSpikeBudget();
+    case Detector::Kind::kContinuity:
+      return NewContinuity();
     default:
       return nullptr;
   }

@@ -40,6 +40,8 @@ class Course {
   virtual void Rebase() = 0;
   // A new attempt begins at `step`; what was remembered of later steps is not its past.
   virtual void Resume(int64_t step, bool firing) = 0;
+  // Priming met a sample of an earlier attempt that the newest one has yet to reach.
+  virtual void Overtaken(int64_t step, double value);
   // The alert has ended; `released`: because the new level is accepted.
   virtual void Ended(bool released) = 0;
   // What a restart without history needs to go on. With it, priming pushes every sample again.
@@ -58,5 +60,6 @@ std::unique_ptr<Course> NewCusum();
 std::unique_ptr<Course> NewLevelShift();
 std::unique_ptr<Course> NewSlope();
 std::unique_ptr<Course> NewSpikeBudget();
+std::unique_ptr<Course> NewContinuity();
 
 }  // namespace foreshock

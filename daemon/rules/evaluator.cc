@@ -178,6 +178,7 @@ std::vector<model::AlertRow> Evaluator::Evaluate(const ClosedStep& step) {
   return impl_->Evaluate(step);
 }
 void Evaluator::Prime(const ClosedStep& step) { impl_->Prime(step); }
+void Evaluator::PrimeOvertaken(const ClosedStep& step) { impl_->PrimeOvertaken(step); }
 absl::Status Evaluator::Restore(const model::AlertRow& row) { return impl_->Restore(row); }
 std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return impl_->ReplaceRules(std::move(rules));

@@ -77,6 +77,7 @@ class Evaluator::Impl {
     Step(step, /*quiet=*/true);
   }
 
+  void PrimeOvertaken(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
 

@@ -44,6 +44,7 @@ void ParseCusum(const YamlNode& node, Detector* detector);
 void ParseLevelShift(const YamlNode& node, Detector* detector);
 void ParseSlope(const YamlNode& node, Detector* detector);
 void ParseSpikeBudget(const YamlNode& node, Detector* detector);
+void ParseContinuity(const YamlNode& node, Detector* detector);
 bool ComparesWithBaseline(Detector::Kind kind);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has

@@ -177,4 +177,21 @@ void ParseSpikeBudget(const YamlNode& node, Detector* detector) {
   }
 }
 
+void ParseContinuity(const YamlNode& node, Detector* detector) {
+  detector->kind = Detector::Kind::kContinuity;
+  detector->side = Detector::Side::kOutside;
+  detector->limit = node.Require("outside").Double({0, kAnyNumber}, 0.05);
+  const YamlNode clear = node.Get("clear");
+  detector->clear = clear.Double({0, kAnyNumber}, detector->limit);
+  if (detector->clear > detector->limit) {
+    clear.Error(absl::StrCat("`clear` is ", detector->clear, " but the limit is ", detector->limit,
+                             "; it must lie on the healthy side, at most ", detector->limit));
+  }
+  detector->min_z = node.Get("min_z").Double({0, 1000}, 3);
+  const YamlNode within = node.Get("within");
+  detector->within = ParseLength(within, {.count = 50});
+  if (detector->within.count < 1) within.Error("`within` is 0; at least one step or sample");
+  detector->samples = static_cast<int>(node.Get("samples").Int({2, kCourseSamplesMax}, 1000));
+}
+
 }  // namespace foreshock

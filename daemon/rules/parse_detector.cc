@@ -69,8 +69,8 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 
 Detector ParseDetector(const YamlNode& rule) {
   static constexpr absl::string_view kDetectors[] = {
-      "threshold",   "relative_drop", "relative_rise", "robust_z",   "cusum",
-      "level_shift", "slope",         "spike_budget",  "non_finite", "no_data"};
+      "threshold", "relative_drop", "relative_rise", "robust_z",   "cusum",  "level_shift",
+      "slope",     "spike_budget",  "continuity",    "non_finite", "no_data"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -107,6 +107,8 @@ Detector ParseDetector(const YamlNode& rule) {
       ParseSlope(node, &detector);
     } else if (name == "spike_budget") {
       ParseSpikeBudget(node, &detector);
+    } else if (name == "continuity") {
+      ParseContinuity(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
     } else {
@@ -130,6 +132,7 @@ bool ComparesWithBaseline(Detector::Kind kind) {
     case Detector::Kind::kCusum:
     case Detector::Kind::kLevelShift:
     case Detector::Kind::kSpikeBudget:
+    case Detector::Kind::kContinuity:
       return true;
     default:
       return false;

@@ -102,7 +102,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
     baseline.Error(
         "`baseline` is for detectors that compare with one: relative_drop, relative_rise, "
         "robust_z, "
-        "cusum, level_shift, spike_budget");
+        "cusum, level_shift, spike_budget, continuity");
   }
   if (rule.baseline.kind == BaselineSpec::Kind::kPlateau &&
       (rule.input.indicators != std::vector<std::string>{"train.lr"} ||

@@ -40,6 +40,7 @@ struct Detector {
     kLevelShift,
     kSlope,
     kSpikeBudget,
+    kContinuity,
     kNonFinite,
     kNoData
   };

@@ -170,6 +170,19 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
   return changed_ || more_ranks ? UpdateAlert(rule, view) : false;
 }
 
+void RuleJudge::TakeOvertaken(const Rule& rule, int64_t step) {
+  // What it was divided or smoothed by is gone.
+  const bool as_it_is = rule.input.divide_by.empty() && rule.input.smooth <= 1;
+  for (const size_t index : fed_) {
+    Subject& subject = subjects_[index];
+    const std::optional<double> value = Aggregate(rule, &subject);
+    if (as_it_is && value.has_value()) subject.judge.Overtaken(rule, step, *value);
+    subject.fed = 0;
+    subject.flags = 0;
+  }
+  fed_.clear();
+}
+
 void RuleJudge::Resume(const Rule& rule, int64_t step) {
   for (Subject& subject : subjects_) {
     subject.judge.Resume(rule, step);

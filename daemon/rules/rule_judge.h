@@ -64,6 +64,9 @@ class RuleJudge {
   // began, ended, or holds in more or other layers or ranks than before.
   bool Judge(const Rule& rule, const StepView& view);
 
+  // What was fed is of a step that an earlier attempt reached and this one has not yet.
+  void TakeOvertaken(const Rule& rule, int64_t step);
+
   void Resume(const Rule& rule, int64_t step);
   // Ends the alert without a word; its series keep their past.
   void Silence();

@@ -133,6 +133,11 @@ void SeriesJudge::Resume(const Rule& rule, int64_t step) {
   frozen_.reset();
 }
 
+void SeriesJudge::Overtaken(const Rule& rule, int64_t step, double value) {
+  if (course_ == nullptr) course_ = NewCourse(rule.detector);
+  if (course_ != nullptr) course_->Overtaken(step, value);
+}
+
 void SeriesJudge::Save(rules::SeriesState* state) const {
   state->set_phase(static_cast<uint32_t>(machine_.phase));
   state->set_hits(machine_.hits);

@@ -31,6 +31,8 @@ class SeriesJudge {
   void Rebase();
   // A new attempt begins at `step`.
   void Resume(const Rule& rule, int64_t step);
+  // A value of an earlier attempt at a step that this one has yet to reach.
+  void Overtaken(const Rule& rule, int64_t step, double value);
   // Stops firing without a word, keeping the past.
   void Silence() {
     machine_ = MachineState();

@@ -304,5 +304,98 @@ TEST(SpikeBudgetTest, ANewLevelIsAcceptedInTheEnd) {
   EXPECT_THAT(run.seen, ElementsAre("33 r firing", "63 r resolved"));
 }
 
+constexpr char kContinuity[] =
+    "continuity: {outside: 0.05, within: 10 steps, min_z: 3, clear: 0.02}";
+
+TEST(ContinuityTest, ComparesTheSameStepsOfTwoAttempts) {
+  OneSeries run({kContinuity, kTen});  // 0.05 of 100 is five spreads
+  for (int i = 1; i <= 40; ++i) run.Push(100 + i);
+  run.Resume(21);
+  for (int i = 21; i <= 25; ++i) run.Push(100 + i);
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(133);  // 126 before: more than 5 %
+  ASSERT_THAT(run.seen, ElementsAre("26 r firing"));
+  EXPECT_EQ(run.rows[0].alert().value(), 133);
+  EXPECT_EQ(run.rows[0].alert().baseline(), 126);
+  EXPECT_EQ(run.rows[0].alert().last_healthy_step(), 25);
+  run.Push(130);  // 127 before: beyond `clear`
+  EXPECT_EQ(run.seen.size(), 1u);
+  run.Push(129);
+  EXPECT_EQ(run.seen.back(), "28 r resolved");
+}
+
+TEST(ContinuityTest, AtTheLimitOrWithinTheNoiseItIsSilent) {
+  OneSeries limit({kContinuity, kTen});
+  limit.Push(100, 40).Resume(21).Push(105, 5).Push(95, 5);
+  EXPECT_THAT(limit.seen, IsEmpty());
+  OneSeries noise({kContinuity, "baseline: {kind: fixed, value: 100, spread_floor: 0.03}"});
+  noise.Push(100, 40).Resume(21).Push(108.9, 10);
+  EXPECT_THAT(noise.seen, IsEmpty());
+  noise.Resume(21).Push(100, 1).Resume(21).Push(109.5);
+  EXPECT_THAT(noise.seen, ElementsAre("21 r firing"));
+  OneSeries no_baseline({kContinuity});  // eight samples behind the lag are needed
+  no_baseline.Push(100, 11).Resume(1).Push(200, 10);
+  EXPECT_THAT(no_baseline.seen, IsEmpty());
+}
+
+TEST(ContinuityTest, OnlyTheFirstStepsOfAnAttempt) {
+  OneSeries run({kContinuity, kTen});
+  run.Push(100, 60).Resume(21).Push(100, 11).Push(200, 20);
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Resume(21).Push(200, 20);  // against 100; from step 32 on nothing is compared
+  EXPECT_THAT(run.seen, ElementsAre("21 r firing", "32 r resolved"));
+  OneSeries samples({"continuity: {outside: 0.05, within: 3 samples}", kTen});
+  samples.Push(100, 60, 10).Resume(301);
+  samples.step = 300;
+  samples.Push(100, 3, 10).Push(200, 20, 10);
+  EXPECT_THAT(samples.seen, IsEmpty());
+}
+
+TEST(ContinuityTest, WithoutAnOlderValueThereIsNothingToJudge) {
+  OneSeries first({kContinuity, kTen});
+  first.Push(100, 10).Push(200, 10);
+  EXPECT_THAT(first.seen, IsEmpty());
+  OneSeries no_overlap({kContinuity, kTen});
+  no_overlap.Push(100, 10).Resume(11).Push(200, 10);
+  EXPECT_THAT(no_overlap.seen, IsEmpty());
+  OneSeries past_the_end({kContinuity, kTen});
+  past_the_end.Push(100, 10).Resume(9).Push(200, 2);
+  EXPECT_THAT(past_the_end.seen, ElementsAre("9 r firing"));
+  past_the_end.Push(200);  // the older attempt ended at step 10
+  EXPECT_EQ(past_the_end.seen.back(), "11 r resolved");
+}
+
+TEST(ContinuityTest, RemembersSoManySamples) {
+  OneSeries run({"continuity: {outside: 0.05, samples: 10, within: 100 steps}", kTen});
+  run.Push(100, 40).Resume(21).Push(200, 10);  // 21..30 are forgotten
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Push(200);
+  EXPECT_THAT(run.seen, ElementsAre("31 r firing"));
+}
+
+TEST(ContinuityTest, SamplesAtOtherStepsAreComparedWithinAnInterval) {
+  OneSeries run({kContinuity, kTen});
+  run.Push(100, 5, 10).Resume(21);  // 10, 20, ... 50
+  run.step = 25;
+  run.Push(200);  // nothing at 21..25
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.step = 30;
+  run.Push(200);  // 30 is one step old
+  EXPECT_THAT(run.seen, ElementsAre("31 r firing"));
+}
+
+TEST(ContinuityTest, ADeclaredChangeEndsTheComparison) {
+  OneSeries run({kContinuity, kTen});
+  run.Push(100, 40).Resume(21).Rebase(200).Push(200, 9);
+  EXPECT_THAT(run.seen, IsEmpty());
+}
+
+TEST(ContinuityTest, AnOlderAttemptStandsWhereTheNewestDidNotGet) {
+  OneSeries run({kContinuity, kTen});
+  run.Push(100, 40).Resume(21).Push(102, 3).Resume(21);
+  run.Push(102, 3).Push(108);  // 102 three times, then 100
+  EXPECT_THAT(run.seen, ElementsAre("24 r firing"));
+}
+
 }  // namespace
 }  // namespace foreshock
