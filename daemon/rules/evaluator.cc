@@ -76,6 +76,7 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
   for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Resume(set_->rules[i], resume);
   for (SignatureJudge& signature : signatures_) signature.Resume();
   for (auto& [name, divisor] : divisors_) divisor.DropFrom(resume);
+  tokens_.DropFrom(resume);
   checkpoints_.erase(checkpoints_.upper_bound(resume), checkpoints_.end());
 }
 
@@ -139,6 +140,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
   }
   const std::vector<Finding> replayed = quiet ? StoredFindings(closed) : std::vector<Finding>();
 
+  tokens_.Push(step, schedule.tokens);
   const uint8_t causes = schedule_.Push(schedule);
   const StepView view{
       .row = closed.row,
@@ -148,6 +150,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .model_layers = model_.layers(),
       .rebase_causes = causes,
       .plateau = schedule_.plateau(),
+      .tokens = tokens_.total(),
       .window_steps = windows,
       .mean_since = [this](const std::string& indicator, int64_t base) -> std::optional<double> {
         return divisors_.find(indicator)->second.MeanSince(base);

@@ -1,17 +1,10 @@
-// When a value is abnormal: the detector and what it compares with.
-
-#include <algorithm>
+// When a value is abnormal: the detector.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/rules/parse.h"
 
 namespace foreshock {
-namespace {
-
-constexpr YamlRange<double> kPositive = {1e-300, kAnyNumber};
-
-}  // namespace
 
 void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
                Detector* detector) {
@@ -123,59 +116,6 @@ Detector ParseDetector(const YamlNode& rule) {
         "; exactly one of ", absl::StrJoin(kDetectors, ", "), " is expected"));
   }
   return detector;
-}
-
-bool ComparesWithBaseline(Detector::Kind kind) {
-  switch (kind) {
-    case Detector::Kind::kRelative:
-    case Detector::Kind::kRobustZ:
-    case Detector::Kind::kCusum:
-    case Detector::Kind::kLevelShift:
-    case Detector::Kind::kSpikeBudget:
-    case Detector::Kind::kContinuity:
-      return true;
-    default:
-      return false;
-  }
-}
-
-BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector) {
-  BaselineSpec spec;
-  if (!ComparesWithBaseline(detector.kind)) return spec;
-  const std::string kind =
-      node.Get("kind").Word({"trailing", "anchored", "fixed", "plateau"}, "trailing");
-  if (kind == "trailing") {
-    spec.kind = BaselineSpec::Kind::kTrailing;
-    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
-    const YamlNode lag = node.Get("lag");
-    const bool shift = detector.kind == Detector::Kind::kLevelShift;
-    spec.lag =
-        static_cast<int>(lag.Int({1, kSamplesMax}, shift ? std::max(5, detector.samples) : 5));
-    if (shift && spec.lag < detector.samples) {
-      lag.Error(absl::StrCat("`lag` is ", spec.lag, " but `level_shift` looks at the newest ",
-                             detector.samples,
-                             " samples; at least that many, or they are part of the baseline"));
-    }
-    const YamlNode min_samples = node.Get("min_samples");
-    spec.min_samples =
-        static_cast<int>(min_samples.Int({2, kSamplesMax}, std::min<int64_t>(8, spec.samples)));
-    if (spec.min_samples > spec.samples) {
-      min_samples.Error(absl::StrCat("`min_samples` is ", spec.min_samples, " but `samples` is ",
-                                     spec.samples, "; at most that many are there"));
-    }
-  } else if (kind == "anchored") {
-    spec.kind = BaselineSpec::Kind::kAnchored;
-    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 10));
-  } else if (kind == "fixed") {
-    spec.kind = BaselineSpec::Kind::kFixed;
-    spec.value = node.Require("value").Double(kPositive, 1);
-  } else {
-    spec.kind = BaselineSpec::Kind::kPlateau;
-  }
-  if (spec.kind != BaselineSpec::Kind::kPlateau) {
-    spec.spread_floor = node.Get("spread_floor").Double({0, 1}, 1e-3);
-  }
-  return spec;
 }
 
 }  // namespace foreshock

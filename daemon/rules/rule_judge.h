@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/band.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/series_judge.h"
 
@@ -25,6 +27,7 @@ struct StepView {
   uint32_t model_layers = 0;  // 0: unknown
   uint8_t rebase_causes = 0;  // RebaseCause bits
   std::optional<double> plateau;
+  std::optional<double> tokens;  // of all steps of the lineage up to this one; absent: unknown
   // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
   const absl::flat_hash_map<int32_t, int64_t>& window_steps;
   // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
@@ -101,14 +104,17 @@ class RuleJudge {
     double sum = 0;
     double low = 0;
     double high = 0;
-    std::vector<double> values;  // p10, combine
+    std::vector<double> values;              // p10, combine
+    std::shared_ptr<const BandCurve> curve;  // of a reference; null: it does not have the series
     // Of its samples, judged or not.
     int64_t last_step = -1;
     int64_t gap = 0;       // between its newest two
     int64_t interval = 0;  // expected between two, 0: not known yet
   };
 
-  size_t FindOrAdd(const SeriesKey& key);
+  size_t FindOrAdd(const Rule& rule, const SeriesKey& key);
+  std::optional<Baseline> GivenBaseline(const Rule& rule, const StepView& view,
+                                        const Subject& subject) const;
   std::optional<double> Aggregate(const Rule& rule, Subject* subject) const;
   void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
   void JudgeNoData(const Rule& rule, const StepView& view);

@@ -17,8 +17,23 @@ std::optional<double> SeriesJudge::Smooth(const Rule& rule, double value) {
   return Median(recent_);
 }
 
+namespace {
+
+// A baseline of the values, for a detector that may want their logarithms.
+std::optional<Baseline> InDomain(const Rule& rule, std::optional<Baseline> baseline) {
+  if (!baseline.has_value()) return std::nullopt;
+  const double floor = rule.baseline.spread_floor * std::abs(baseline->median);
+  baseline->spread = std::max(baseline->spread, floor);
+  if (!rule.detector.log) return baseline;
+  if (baseline->median <= 0) return std::nullopt;
+  return Baseline{.median = std::log(baseline->median),
+                  .spread = baseline->spread / baseline->median};
+}
+
+}  // namespace
+
 Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, double raw,
-                             std::optional<double> reference) {
+                             std::optional<Baseline> given) {
   const std::optional<double> smoothed = Smooth(rule, raw);
   if (!smoothed.has_value()) return Transition::kNone;
   double value = *smoothed;
@@ -37,7 +52,10 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
                           .spread = rule.baseline.spread_floor * std::abs(rule.baseline.value)};
       break;
     case BaselineSpec::Kind::kPlateau:
-      if (reference.has_value()) baseline = Baseline{.median = *reference, .spread = 0};
+      baseline = given;
+      break;
+    case BaselineSpec::Kind::kReference:
+      baseline = InDomain(rule, given);
       break;
     case BaselineSpec::Kind::kTrailing:
     case BaselineSpec::Kind::kAnchored:

@@ -19,10 +19,10 @@ namespace foreshock {
 class SeriesJudge {
  public:
   // A defined, judged value. `base_step` is the last step that the value does not reflect: the
-  // older snapshot of an update, else the series' previous sample. `reference` is the plateau of
-  // BaselineSpec::kPlateau.
+  // older snapshot of an update, else the series' previous sample. `given` is the baseline of
+  // BaselineSpec::kPlateau and kReference.
   Transition Push(const Rule& rule, int64_t step, int64_t base_step, double value,
-                  std::optional<double> reference);
+                  std::optional<Baseline> given);
   // A verdict that needs no value: no_data and non_finite.
   Transition PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
                          double value);
