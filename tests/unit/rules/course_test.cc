@@ -397,5 +397,78 @@ TEST(ContinuityTest, AnOlderAttemptStandsWhereTheNewestDidNotGet) {
   EXPECT_THAT(run.seen, ElementsAre("24 r firing"));
 }
 
+// One rule per detector on train.x, with baselines as they are by default.
+constexpr char kAll[] = R"(
+groups:
+  - name: g
+    defaults: {labels: {severity: info}, warm_up: judge}
+    rules:
+      - {alert: cusum, indicator: train.x, cusum: {above: 8}}
+      - {alert: shift, indicator: train.x, level_shift: {above: 5, samples: 10}}
+      - {alert: slope, indicator: train.x, slope: {above: 100, per: 1000 steps, min_z: 4}}
+      - {alert: spikes, indicator: train.x,
+         spike_budget: {spike: {above: 6}, share: 5%, of: 40 samples}}
+      - {alert: continuity, indicator: train.x, continuity: {outside: 0.05}}
+)";
+
+double Healthy(int64_t step) { return 10 + 0.1 * static_cast<double>(step * 7 % 5); }
+
+// Names in the order in which they fire.
+std::vector<std::string> Fired(const TestRun& run) {
+  std::vector<std::string> names;
+  for (const model::AlertRow& row : run.rows) {
+    if (row.alert().state() == v1::ALERT_STATE_FIRING) names.push_back(row.alert().rule());
+  }
+  return names;
+}
+
+TEST(CourseTest, FiftyOverlappingAttemptsLeaveThePastAsItWas) {
+  TestRun run(kAll);
+  int64_t resume = 0;
+  for (uint32_t attempt = 1; attempt <= 50; ++attempt) {
+    if (attempt > 1) run.evaluator->BeginAttempt({.number = attempt, .resume_step = resume});
+    for (int64_t step = resume; step < resume + 60; ++step) {
+      run.Step(step, {MakeSample("train.x", Healthy(step))});
+    }
+    resume += 7;
+  }
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.evaluator->BeginAttempt({.number = 51, .resume_step = resume});
+  for (int64_t step = resume; step < resume + 30; ++step) {
+    run.Step(step, {MakeSample("train.x", Healthy(step) + 3)});
+  }
+  EXPECT_THAT(Fired(run), ElementsAre("continuity", "cusum", "spikes", "shift"));
+}
+
+TEST(CourseTest, AStretchWithoutValuesLeavesThePastAsItWas) {
+  for (const int64_t every : {1, 200}) {
+    TestRun run(kAll);
+    int64_t step = 0;
+    for (int i = 0; i < 60; ++i) {
+      step += every;
+      run.Step(step, {MakeSample("train.x", Healthy(i))});
+    }
+    for (int i = 0; i < 500; ++i) run.Step(++step, {});  // none, or none that is a number
+    for (int i = 0; i < 60; ++i) {
+      step += every;
+      run.Step(step, {MakeSample("train.x", Healthy(i))});
+    }
+    EXPECT_THAT(run.seen, IsEmpty()) << every;
+    for (int i = 0; i < 30; ++i) {
+      step += every;
+      run.Step(step, {MakeSample("train.x", Healthy(i) + 3)});
+    }
+    EXPECT_THAT(Fired(run), ::testing::IsSupersetOf({"cusum", "spikes", "shift"})) << every;
+  }
+}
+
+TEST(CourseTest, ARunOfTenStepsHasNoPast) {
+  TestRun run(kAll);
+  for (int64_t step = 0; step < 10; ++step) {
+    run.Step(step, {MakeSample("train.x", step % 2 == 0 ? 1e30 : -1e30)});
+  }
+  EXPECT_THAT(run.seen, IsEmpty());
+}
+
 }  // namespace
 }  // namespace foreshock
