@@ -127,8 +127,11 @@ absl::Status RunState::PrimeRules(const Store& store) {
   }
   const auto visit = [&](const ClosedStep& step) {
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not
-    // the past of anything.
-    if (step.row.attempt < begun) return true;
+    // the past of anything, but a resume is judged by them.
+    if (step.row.attempt < begun) {
+      evaluator_->PrimeOvertaken(step);
+      return true;
+    }
     begin_through(step.row.attempt);
     ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     evaluator_->Prime(step);

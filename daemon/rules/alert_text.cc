@@ -142,7 +142,8 @@ std::string UnknownPlaceholder(absl::string_view text) {
 
 std::string PlaceholderNames() { return absl::StrJoin(kPlaceholders, ", "); }
 
-std::string MeasureText(const Input& input) {
+std::string MeasureText(const Rule& rule) {
+  const Input& input = rule.input;
   static constexpr absl::string_view kCombine[] = {"", "norm", "sum", "mean", "min", "max"};
   if (input.indicators.empty()) return "";
   std::string text = input.combine == Input::Combine::kNone
@@ -150,6 +151,18 @@ std::string MeasureText(const Input& input) {
                          : absl::StrCat(kCombine[static_cast<size_t>(input.combine)], "(",
                                         absl::StrJoin(input.indicators, ", "), ")");
   if (!input.divide_by.empty()) absl::StrAppend(&text, " / ", input.divide_by);
+  const Detector& detector = rule.detector;
+  if (detector.kind == Detector::Kind::kLevelShift) {
+    return absl::StrCat("the median of ", detector.samples, " samples of ", text);
+  }
+  if (detector.kind == Detector::Kind::kSpikeBudget) {
+    return absl::StrCat("the share of spikes in ", detector.samples, " samples of ", text);
+  }
+  if (detector.kind == Detector::Kind::kSlope) {
+    return detector.will_cross
+               ? absl::StrCat(text, " ", detector.within.count, " steps ahead")
+               : absl::StrCat("the slope of ", text, " per ", detector.per_steps, " steps");
+  }
   return text;
 }
 

@@ -23,7 +23,7 @@ void WriteTexts(const Annotations& annotations, absl::string_view measure,
 void AppendSentence(absl::string_view sentence, v1::Alert* alert);
 
 // "attn.delta2.relative_norm / train.lr", "norm(train.a, train.b)"; "" without an indicator.
-std::string MeasureText(const Input& input);
+std::string MeasureText(const Rule& rule);
 
 // "layer 2", "layers 0, 2", "all layers"; "" without layers.
 std::string LayersText(const v1::Alert& alert);

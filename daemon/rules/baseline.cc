@@ -44,12 +44,10 @@ size_t SampleWindow::Last(const BaselineSpec& spec) const {
 void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) {
   const size_t n = static_cast<size_t>(spec.samples);
   if (spec.kind == BaselineSpec::Kind::kAnchored) {
-    if (anchor_.has_value()) return;
+    if (accepted_.size() >= n) return;
     accepted_.push_back({step, value});
-    if (accepted_.size() < n) return;
-    Rebuild(spec);
-    anchor_ = RobustBaseline(sorted_, spec.spread_floor);
-    anchor_step_ = step;
+    sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), value), value);
+    if (accepted_.size() == n) anchor_ = RobustBaseline(sorted_, spec.spread_floor);
     return;
   }
   if (spec.kind != BaselineSpec::Kind::kTrailing) return;
@@ -72,7 +70,7 @@ void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) 
 }
 
 std::optional<Baseline> SampleWindow::Get(const BaselineSpec& spec) const {
-  if (spec.kind == BaselineSpec::Kind::kAnchored) return anchor_;
+  if (anchor_.has_value()) return anchor_;
   if (sorted_.empty() || sorted_.size() < static_cast<size_t>(spec.min_samples)) {
     return std::nullopt;
   }
@@ -90,9 +88,11 @@ void SampleWindow::Rebuild(const BaselineSpec& spec) {
 }
 
 void SampleWindow::DropFrom(const BaselineSpec& spec, int64_t step) {
+  const size_t before = accepted_.size();
   while (!accepted_.empty() && accepted_.back().step >= step) accepted_.pop_back();
-  if (anchor_.has_value() && anchor_step_ >= step) anchor_.reset();
-  if (spec.kind == BaselineSpec::Kind::kTrailing) Rebuild(spec);
+  if (accepted_.size() == before) return;
+  anchor_.reset();
+  Rebuild(spec);
 }
 
 void SampleWindow::Clear() {

@@ -3,24 +3,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace foreshock {
 
+class Band;
+
 struct BaselineSpec {
   enum class Kind : uint8_t {
-    kNone,      // the detector needs none
-    kTrailing,  // median of the last `samples` accepted, lagged
-    kAnchored,  // median of the first `samples` accepted since the last re-base
-    kFixed,     // `value`
-    kPlateau,   // the learning rate at the end of its warm-up
+    kNone,       // the detector needs none
+    kTrailing,   // median of the last `samples` accepted, lagged
+    kAnchored,   // median of the first `samples` accepted since the last re-base
+    kFixed,      // `value`
+    kPlateau,    // the learning rate at the end of its warm-up
+    kReference,  // `band`, at the step or token that is judged
   };
   Kind kind = Kind::kNone;
   int samples = 30;
   int lag = 5;          // the newest sample used is the lag-th newest accepted one
   int min_samples = 8;  // fewer give no baseline
   double value = 0;
+  std::shared_ptr<const Band> band = nullptr;
   double spread_floor = 1e-3;  // spread is at least this share of |median|
 };
 
@@ -36,7 +41,7 @@ class SampleWindow {
   void Accept(const BaselineSpec& spec, int64_t step, double value);
   // nullopt while there are too few samples. Only for kTrailing and kAnchored.
   std::optional<Baseline> Get(const BaselineSpec& spec) const;
-  // Forgets samples of steps >= `step`, and the anchor if it rests on one of them.
+  // Forgets samples of steps >= `step`; an anchor that rests on one of them is completed anew.
   void DropFrom(const BaselineSpec& spec, int64_t step);
   void Clear();
 
@@ -51,8 +56,7 @@ class SampleWindow {
 
   std::vector<Accepted> accepted_;  // oldest first; only the newest ones that can still matter
   std::vector<double> sorted_;      // the values of the window
-  std::optional<Baseline> anchor_;
-  int64_t anchor_step_ = 0;
+  std::optional<Baseline> anchor_;  // kAnchored, when its samples are complete
 };
 
 // Median and spread of sorted values; n >= 1.

@@ -3,7 +3,13 @@
 #include <cmath>
 
 namespace foreshock {
-namespace {
+
+double InSpreads(double value, const Baseline& baseline) {
+  const double distance = value - baseline.median;
+  // A constant series at zero has no spread: any other value is infinitely far away.
+  if (baseline.spread <= 0 && distance == 0) return 0;
+  return distance / baseline.spread;
+}
 
 Judgement Compare(const Detector& detector, double x) {
   switch (detector.side) {
@@ -17,18 +23,14 @@ Judgement Compare(const Detector& detector, double x) {
   return {};
 }
 
-}  // namespace
-
 Judgement Judge(const Detector& detector, double value, const std::optional<Baseline>& baseline) {
   if (detector.kind == Detector::Kind::kThreshold) return Compare(detector, value);
   if (!baseline.has_value()) return {};
-  const double distance = value - baseline->median;
   if (detector.kind == Detector::Kind::kRobustZ) {
-    // A constant series at zero has no spread: any other value is infinitely far away.
-    if (baseline->spread <= 0 && distance == 0) return Compare(detector, 0);
-    return Compare(detector, distance / baseline->spread);
+    return Compare(detector, InSpreads(value, *baseline));
   }
   if (baseline->median <= 0) return {};
+  const double distance = value - baseline->median;
   Judgement judgement = Compare(detector, value / baseline->median);
   if (std::abs(distance) < detector.min_z * baseline->spread) judgement.breach = false;
   return judgement;

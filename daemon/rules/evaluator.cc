@@ -94,6 +94,7 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
   for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Resume(set_->rules[i], resume);
   for (SignatureJudge& signature : signatures_) signature.Resume(resume);
   for (auto& [name, divisor] : divisors_) divisor.DropFrom(resume);
+  tokens_.DropFrom(resume);
   checkpoints_.erase(checkpoints_.upper_bound(resume), checkpoints_.end());
 }
 
@@ -166,6 +167,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
   NoteCoverage(closed, findings);
   row_ = closed.row;
 
+  tokens_.Push(step, schedule.tokens);
   const uint8_t causes = schedule_.Push(schedule);
   const StepView view{
       .row = closed.row,
@@ -175,6 +177,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .model_layers = model_.layers(),
       .rebase_causes = causes,
       .plateau = schedule_.plateau(),
+      .tokens = tokens_.total(),
       .window_steps = windows,
       .mean_since = [this](const std::string& indicator, int64_t base) -> std::optional<double> {
         return divisors_.find(indicator)->second.MeanSince(base);
@@ -222,6 +225,7 @@ void Evaluator::SetSilentRanks(std::vector<uint32_t> ranks) {
 }
 std::vector<model::AlertRow> Evaluator::Tick(const Clock& clock) { return impl_->Tick(clock); }
 void Evaluator::Prime(const ClosedStep& step) { impl_->Prime(step); }
+void Evaluator::PrimeOvertaken(const ClosedStep& step) { impl_->PrimeOvertaken(step); }
 absl::Status Evaluator::Restore(const model::AlertRow& row) { return impl_->Restore(row); }
 std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return impl_->ReplaceRules(std::move(rules));

@@ -70,6 +70,10 @@ class Evaluator {
   // again that was returned before; a restored alert whose rule is gone is returned as resolved.
   void Prime(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
+  // Between Prime and Restore: a stored step of an earlier attempt that the newest one has begun
+  // after but has yet to reach, in increasing order. It is no past; it is what a value after the
+  // resume is compared with.
+  void PrimeOvertaken(const ClosedStep& step);
 
   // The rules were reloaded: states of alerts whose rule did not change are carried over.
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);

@@ -52,6 +52,26 @@ class Divisor {
   std::deque<std::pair<int64_t, double>> values_;
 };
 
+// The tokens of a lineage, summed. Remembers enough to go back by 65 536 steps.
+class TokenCount {
+ public:
+  void Push(int64_t step, double tokens) {
+    past_.push_back({step, (past_.empty() ? 0 : past_.back().second) + tokens});
+    if (past_.size() > kStepsMax) past_.pop_front();
+  }
+  void DropFrom(int64_t step) {
+    while (!past_.empty() && past_.back().first >= step) past_.pop_back();
+  }
+  std::optional<double> total() const {
+    if (past_.empty() || past_.back().second <= 0) return std::nullopt;
+    return past_.back().second;
+  }
+
+ private:
+  static constexpr size_t kStepsMax = 65'536;
+  std::deque<std::pair<int64_t, double>> past_;
+};
+
 class Evaluator::Impl {
  public:
   Impl(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model)
@@ -90,6 +110,7 @@ class Evaluator::Impl {
   }
 
   bool Uses(const SeriesKey& key) const;
+  void PrimeOvertaken(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
 
@@ -145,6 +166,7 @@ class Evaluator::Impl {
   std::vector<uint32_t> silent_ranks_;
   StepRow row_;                // of the newest step
   std::vector<size_t> ticks_;  // rules that Tick judges
+  TokenCount tokens_;
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;

@@ -58,6 +58,25 @@ std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   return std::exchange(orphans_, {});
 }
 
+void Evaluator::Impl::PrimeOvertaken(const ClosedStep& closed) {
+  if (closed.row.step <= last_step_) return;
+  const auto compares = [this](size_t rule) {
+    return set_->rules[rule].detector.kind == Detector::Kind::kContinuity;
+  };
+  for (const Sample& sample : closed.samples) {
+    const Slot& slot = slots_[SlotOf(sample.series)];
+    const double value = slot.store_f32 ? static_cast<float>(sample.value) : sample.value;
+    for (const Feed& feed : slot.feeds) {
+      if (!compares(feed.rule)) continue;
+      rules_[feed.rule].Feed(set_->rules[feed.rule], feed.subject, feed.component, value,
+                             sample.flags);
+    }
+  }
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (compares(i)) rules_[i].TakeOvertaken(set_->rules[i], closed.row.step);
+  }
+}
+
 absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
   const v1::Alert& alert = row.alert();
   rules::AlertState state;

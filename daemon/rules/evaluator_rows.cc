@@ -69,7 +69,7 @@ model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
     alert->clear_last_healthy_step();
     alert->clear_checkpoint();
   }
-  WriteTexts(rule.annotations, MeasureText(rule.input), judge.RunSentence(rule), "", alert);
+  WriteTexts(rule.annotations, MeasureText(rule), judge.RunSentence(rule), "", alert);
   if (judge.flapping()) SayFlapping(rule.rate_limit, alert);
   rules::AlertState state;
   judge.Save(&state);

@@ -34,6 +34,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
                       .settled = schedule_.settled(),
                       .model_layers = model_.layers(),
                       .plateau = schedule_.plateau(),
+                      .tokens = std::nullopt,
                       .window_steps = no_windows,
                       .mean_since = nullptr,
                       .rank_scalars = rank_scalars_,

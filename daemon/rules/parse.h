@@ -1,8 +1,11 @@
 // From YAML nodes to rules and signatures. Errors go into the document of the node.
 #pragma once
 
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -28,21 +31,52 @@ class Keys {
 };
 
 inline constexpr int kSamplesMax = 100'000;
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
+
+// The band files that rules name, each read once.
+class Bands {
+ public:
+  // Names that are not absolute are meant from here: the folder of the rule file.
+  void SetFolder(std::string folder) { folder_ = std::move(folder); }
+  // The band of the file that `node` names; nullptr with an error at `node`, or among errors().
+  std::shared_ptr<const Band> Get(const YamlNode& node);
+  // What is wrong inside the files.
+  const std::vector<std::string>& errors() const { return errors_; }
+
+ private:
+  std::string folder_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Band>> by_path_;
+  std::vector<std::string> errors_;
+};
 
 // The parts of a rule, in the order in which a value meets them.
 Input ParseInput(const YamlNode& rule, const Keys& keys);
 Input::Scope ParseScope(const YamlNode& node);
+Input::Aggregate ParseAggregate(const YamlNode& node);
+std::string ParseIndicator(const YamlNode& node);  // a known one
 Detector ParseDetector(const YamlNode& rule);
+// `above`, `below` and, if allowed, `outside`: exactly one of them; with hysteresis, `clear` on its
+// healthy side.
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
+               Detector* detector);
+// Detectors that look at the course of a series; each fills `detector` from the map under its name.
+void ParseCusum(const YamlNode& node, Detector* detector);
+void ParseLevelShift(const YamlNode& node, Detector* detector);
+void ParseSlope(const YamlNode& node, Detector* detector);
+void ParseSpikeBudget(const YamlNode& node, Detector* detector);
+void ParseContinuity(const YamlNode& node, Detector* detector);
 void ParseHang(const YamlNode& node, Detector* detector);
 void ParseCoverage(const YamlNode& node, Detector* detector);
 void ParseRestarts(const YamlNode& node, Detector* detector);
-BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector);
+bool ComparesWithBaseline(Detector::Kind kind);
+BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands* bands);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has
 // no units, or one per rank.
 const IndicatorInfo* InfoOf(absl::string_view id);
 
 // A rule as written, over the defaults of its group.
-Rule ParseRule(const std::string& group, const YamlNode& rule, const YamlNode& defaults);
+Rule ParseRule(const std::string& group, const YamlNode& rule, const YamlNode& defaults,
+               Bands* bands);
 
 // Names of alerts and where they are: what a signature may refer to.
 struct AlertNames {

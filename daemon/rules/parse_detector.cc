@@ -1,20 +1,13 @@
-// When a value is abnormal: the detector and what it compares with.
-
-#include <algorithm>
-#include <limits>
+// When a value is abnormal: the detector.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/rules/parse.h"
 
 namespace foreshock {
-namespace {
 
-constexpr double kAny = std::numeric_limits<double>::max();
-constexpr YamlRange<double> kPositive = {1e-300, kAny};
-
-// `above`, `below` (and for z `outside`): exactly one of them, with `clear` on its healthy side.
-void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Detector* detector) {
+void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
+               Detector* detector) {
   struct Choice {
     absl::string_view key;
     Detector::Side side;
@@ -29,13 +22,15 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
     if (!limit.present()) continue;
     ++given;
     detector->side = choice.side;
-    detector->limit =
-        limit.Double(choice.side == Detector::Side::kOutside ? YamlRange<double>{0, kAny} : range);
+    detector->limit = limit.Double(
+        choice.side == Detector::Side::kOutside ? YamlRange<double>{0, kAnyNumber} : range);
   }
   const absl::string_view names = outside ? "above, below, outside" : "above, below";
   if (given != 1) {
     node.Error(absl::StrCat(given, " limits are given; exactly one of ", names, " is expected"));
   }
+  detector->clear = detector->limit;
+  if (!hysteresis) return;
   const YamlNode clear = node.Get("clear");
   detector->clear = clear.Double(range, detector->limit);
   if (given != 1 || !clear.present()) return;
@@ -46,6 +41,8 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, Dete
                              detector->limit));
   }
 }
+
+namespace {
 
 void ParseNonFinite(const YamlNode& node, Detector* detector) {
   detector->kind = Detector::Kind::kNonFinite;
@@ -64,9 +61,10 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 }  // namespace
 
 Detector ParseDetector(const YamlNode& rule) {
-  static constexpr absl::string_view kDetectors[] = {"threshold", "relative_drop", "relative_rise",
-                                                     "robust_z",  "non_finite",    "no_data",
-                                                     "hang",      "coverage",      "restarts"};
+  static constexpr absl::string_view kDetectors[] = {
+      "threshold",   "relative_drop", "relative_rise", "robust_z",   "cusum",
+      "level_shift", "slope",         "spike_budget",  "continuity", "non_finite",
+      "no_data",     "hang",          "coverage",      "restarts"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -75,12 +73,13 @@ Detector ParseDetector(const YamlNode& rule) {
     given.push_back(name);
     detector = Detector();
     if (name == "threshold") {
-      ParseSide(node, {-kAny, kAny}, /*outside=*/false, &detector);
+      ParseSide(node, {-kAnyNumber, kAnyNumber}, /*outside=*/false, /*hysteresis=*/true, &detector);
     } else if (name == "relative_drop" || name == "relative_rise") {
       const bool drop = name == "relative_drop";
       detector.kind = Detector::Kind::kRelative;
       detector.side = drop ? Detector::Side::kBelow : Detector::Side::kAbove;
-      const YamlRange<double> range = drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAny};
+      const YamlRange<double> range =
+          drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAnyNumber};
       detector.limit = node.Require(drop ? "below" : "above").Double(range, 1);
       const YamlNode clear = node.Get("clear");
       detector.clear = clear.Double(range, detector.limit);
@@ -92,8 +91,18 @@ Detector ParseDetector(const YamlNode& rule) {
       detector.min_z = node.Get("min_z").Double({0, 1000}, 0);
     } else if (name == "robust_z") {
       detector.kind = Detector::Kind::kRobustZ;
-      ParseSide(node, {-1e6, 1e6}, /*outside=*/true, &detector);
+      ParseSide(node, {-1e6, 1e6}, /*outside=*/true, /*hysteresis=*/true, &detector);
       detector.log = node.Get("log").Bool(false);
+    } else if (name == "cusum") {
+      ParseCusum(node, &detector);
+    } else if (name == "level_shift") {
+      ParseLevelShift(node, &detector);
+    } else if (name == "slope") {
+      ParseSlope(node, &detector);
+    } else if (name == "spike_budget") {
+      ParseSpikeBudget(node, &detector);
+    } else if (name == "continuity") {
+      ParseContinuity(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
     } else if (name == "hang") {
@@ -114,39 +123,6 @@ Detector ParseDetector(const YamlNode& rule) {
         "; exactly one of ", absl::StrJoin(kDetectors, ", "), " is expected"));
   }
   return detector;
-}
-
-BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector) {
-  BaselineSpec spec;
-  if (detector.kind != Detector::Kind::kRelative && detector.kind != Detector::Kind::kRobustZ) {
-    return spec;
-  }
-  const std::string kind =
-      node.Get("kind").Word({"trailing", "anchored", "fixed", "plateau"}, "trailing");
-  if (kind == "trailing") {
-    spec.kind = BaselineSpec::Kind::kTrailing;
-    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
-    spec.lag = static_cast<int>(node.Get("lag").Int({1, kSamplesMax}, 5));
-    const YamlNode min_samples = node.Get("min_samples");
-    spec.min_samples =
-        static_cast<int>(min_samples.Int({2, kSamplesMax}, std::min<int64_t>(8, spec.samples)));
-    if (spec.min_samples > spec.samples) {
-      min_samples.Error(absl::StrCat("`min_samples` is ", spec.min_samples, " but `samples` is ",
-                                     spec.samples, "; at most that many are there"));
-    }
-  } else if (kind == "anchored") {
-    spec.kind = BaselineSpec::Kind::kAnchored;
-    spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 10));
-  } else if (kind == "fixed") {
-    spec.kind = BaselineSpec::Kind::kFixed;
-    spec.value = node.Require("value").Double(kPositive, 1);
-  } else {
-    spec.kind = BaselineSpec::Kind::kPlateau;
-  }
-  if (spec.kind != BaselineSpec::Kind::kPlateau) {
-    spec.spread_floor = node.Get("spread_floor").Double({0, 1}, 1e-3);
-  }
-  return spec;
 }
 
 }  // namespace foreshock

@@ -19,17 +19,6 @@ const std::vector<std::string>& IndicatorIds() {
   return *ids;
 }
 
-std::string ParseIndicator(const YamlNode& node) {
-  std::string id = node.String();
-  if (!node.present() || !node.is_scalar() || IsKnownIndicator(id)) return id;
-  const absl::string_view near = NearestWord(id, IndicatorIds());
-  node.Error(absl::StrCat("unknown indicator ", id, "; ",
-                          near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
-                          "Allowed are the ids of the catalogue, train.<scalar name>, and both "
-                          "behind eval."));
-  return id;
-}
-
 bool RunWide(absl::string_view id) {
   const IndicatorInfo* info = InfoOf(id);
   return info == nullptr || (info->unit == Unit::kNone && !info->per_layer);
@@ -53,6 +42,17 @@ uint32_t ParseJudgedFlags(const YamlNode& node) {
 
 }  // namespace
 
+std::string ParseIndicator(const YamlNode& node) {
+  std::string id = node.String();
+  if (!node.present() || !node.is_scalar() || IsKnownIndicator(id)) return id;
+  const absl::string_view near = NearestWord(id, IndicatorIds());
+  node.Error(absl::StrCat("unknown indicator ", id, "; ",
+                          near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
+                          "Allowed are the ids of the catalogue, train.<scalar name>, and both "
+                          "behind eval."));
+  return id;
+}
+
 const IndicatorInfo* InfoOf(absl::string_view id) {
   return FindIndicator(absl::StripPrefix(id, "eval."));
 }
@@ -62,6 +62,15 @@ Input::Scope ParseScope(const YamlNode& node) {
   return word == "rank"  ? Input::Scope::kRank
          : word == "run" ? Input::Scope::kRun
                          : Input::Scope::kAny;
+}
+
+Input::Aggregate ParseAggregate(const YamlNode& node) {
+  const std::string word = node.Word({"each", "mean", "min", "max", "p10"}, "each");
+  return word == "mean"  ? Input::Aggregate::kMean
+         : word == "min" ? Input::Aggregate::kMin
+         : word == "max" ? Input::Aggregate::kMax
+         : word == "p10" ? Input::Aggregate::kP10
+                         : Input::Aggregate::kEach;
 }
 
 Input ParseInput(const YamlNode& node, const Keys& keys) {
@@ -96,13 +105,7 @@ Input ParseInput(const YamlNode& node, const Keys& keys) {
   }
 
   input.scope = ParseScope(node.Get("scope"));
-  const YamlNode aggregate = keys.Get("aggregate");
-  const std::string word = aggregate.Word({"each", "mean", "min", "max", "p10"}, "each");
-  input.aggregate = word == "mean"  ? Input::Aggregate::kMean
-                    : word == "min" ? Input::Aggregate::kMin
-                    : word == "max" ? Input::Aggregate::kMax
-                    : word == "p10" ? Input::Aggregate::kP10
-                                    : Input::Aggregate::kEach;
+  input.aggregate = ParseAggregate(keys.Get("aggregate"));
 
   const YamlNode divide_by = node.Get("divide_by");
   if (divide_by.present()) {

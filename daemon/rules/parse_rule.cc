@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/model/catalogue.h"
+#include "daemon/rules/band.h"
 #include "daemon/rules/parse.h"
 
 namespace foreshock {
@@ -84,9 +85,24 @@ void ParseQuorums(const YamlNode& node, Rule* rule) {
   }
 }
 
+// A band has values as they are sent or computed.
+void CheckReference(const YamlNode& baseline, const Rule& rule) {
+  const Input& input = rule.input;
+  if (input.combine != Input::Combine::kNone || !input.divide_by.empty()) {
+    baseline.Error(
+        "a band knows nothing of `combine` and `divide_by`; they are not allowed with the baseline "
+        "`reference`");
+  } else if (rule.baseline.band != nullptr &&
+             !rule.baseline.band->Has(input.aggregate, input.indicators[0])) {
+    baseline.Error(absl::StrCat("the band has no series of ", input.indicators[0],
+                                " with this `aggregate`; nothing could be judged"));
+  }
+}
+
 }  // namespace
 
-Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& defaults) {
+Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& defaults,
+               Bands* bands) {
   const Keys keys(node, defaults);
   Rule rule;
   rule.group = group;
@@ -98,16 +114,21 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   if (has_input) rule.input = ParseInput(node, keys);
 
   const YamlNode baseline = keys.Get("baseline");
-  rule.baseline = ParseBaseline(baseline, rule.detector);
+  rule.baseline = ParseBaseline(baseline, rule.detector, bands);
   const bool compares = rule.baseline.kind != BaselineSpec::Kind::kNone;
   if (!compares && node.Get("baseline").present()) {
-    baseline.Error("`baseline` is for relative_drop, relative_rise and robust_z");
+    baseline.Error(
+        "`baseline` is for detectors that compare with one: relative_drop, relative_rise, "
+        "robust_z, "
+        "cusum, level_shift, spike_budget, continuity");
   }
   if (rule.baseline.kind == BaselineSpec::Kind::kPlateau &&
       (rule.input.indicators != std::vector<std::string>{"train.lr"} ||
        rule.detector.kind != Detector::Kind::kRelative)) {
     baseline.Error("the baseline `plateau` is for a relative detector on train.lr");
   }
+  const bool reference = rule.baseline.kind == BaselineSpec::Kind::kReference;
+  if (reference) CheckReference(baseline, rule);
   rule.rebase_on = ParseRebaseOn(keys.Get("rebase_on"), rule.rebase_on);
 
   // A run has no samples to count.
@@ -126,7 +147,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   if (!learns) rule.machine.release_samples = 0;
 
   const std::string warm_up =
-      keys.Get("warm_up").Word({"skip", "judge"}, has_input ? "skip" : "judge");
+      keys.Get("warm_up").Word({"skip", "judge"}, !has_input || reference ? "judge" : "skip");
   rule.judged_in_warm_up =
       warm_up == "judge" || rule.detector.kind == Detector::Kind::kNoData || !has_input;
   if (has_input) ParseQuorums(keys.Get("quorum"), &rule);
@@ -136,7 +157,11 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   rule.fault = labels.fault;
   rule.labels = labels.others;
   rule.annotations = ParseAnnotations(node.Get("annotations"));
-  rule.canonical = absl::StrCat(node.Canonical(), defaults.Canonical());
+  // Another band is another rule.
+  rule.canonical = absl::StrCat(node.Canonical(), defaults.Canonical(),
+                                reference && rule.baseline.band != nullptr
+                                    ? absl::StrCat(rule.baseline.band->fingerprint())
+                                    : "");
   return rule;
 }
 

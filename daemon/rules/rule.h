@@ -37,6 +37,11 @@ struct Detector {
     kThreshold,
     kRelative,
     kRobustZ,
+    kCusum,
+    kLevelShift,
+    kSlope,
+    kSpikeBudget,
+    kContinuity,
     kNonFinite,
     kNoData,
     kHang,
@@ -48,8 +53,17 @@ struct Detector {
   Side side = Side::kAbove;
   double limit = 0;
   double clear = 0;
-  double min_z = 0;   // kRelative: a breach is also at least so many spreads away
-  bool log = false;   // kRobustZ: of the logarithm of positive values
+  double min_z = 0;  // kRelative: a breach is also at least so many spreads away; kSlope: a trend
+                     // that is less significant counts as none
+  bool log = false;  // detectors in spreads: of the logarithm of positive values
+  double slack = 0;  // kCusum: spreads that a sample may be off without counting
+  int samples = 0;   // kLevelShift, kSlope, kSpikeBudget: the newest so many
+  Side spike_side = Side::kAbove;  // kSpikeBudget: which samples are spikes, in spreads
+  double spike_limit = 0;
+  int min_samples = 0;      // kSlope: fewer have no trend
+  double per_steps = 1;     // kSlope: the limits are per so many steps
+  bool will_cross = false;  // kSlope: what is judged is the value ...
+  Length within;            // ... up to so many steps ahead
   int intervals = 3;  // kNoData, kCoverage: expected samples that did not come; kHang: step times
   double at_least_seconds = 0;    // kHang: no shorter wait is one
   double first_step_seconds = 0;  // kHang: the same before an attempt's first step

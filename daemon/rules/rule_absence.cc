@@ -85,7 +85,7 @@ void RuleJudge::JudgeFindings(const Rule& rule, const StepView& view) {
                           finding_layers_.end());
   }
   if (!breach) finding_ranks_.clear();
-  const size_t subject = FindOrAdd(SeriesKey{});
+  const size_t subject = FindOrAdd(rule, SeriesKey{});
   judged_ = true;
   const Transition transition =
       subjects_[subject].judge.PushVerdict(rule, view.step, view.step - 1, breach, count);

@@ -143,7 +143,7 @@ void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::A
       key.unit = static_cast<Unit>(series.unit());
       key.unit_id = series.unit_id();
       key.unit_name = series.unit_name();
-      subjects_[FindOrAdd(key)].judge.Restore(series);
+      subjects_[FindOrAdd(rule, key)].judge.Restore(rule, series);
     }
     FindWorst(rule);
     limit_.Restore(state.rate_limit());

@@ -8,7 +8,7 @@
 
 namespace foreshock {
 
-size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
+size_t RuleJudge::FindOrAdd(const Rule& rule, const SeriesKey& key) {
   const auto [found, added] = by_key_.try_emplace(key, subjects_.size());
   if (added) {
     Subject subject;
@@ -16,6 +16,11 @@ size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
     subject.unit = key.unit;
     subject.unit_id = key.unit_id;
     subject.unit_name = key.unit_name;
+    if (rule.baseline.band != nullptr) {
+      SeriesKey series = key;
+      series.indicator = rule.input.indicators[0];
+      subject.curve = rule.baseline.band->Find(rule.input.aggregate, series);
+    }
     const auto same_layer = [&key](const Subject& other) { return other.layer == key.layer; };
     if (key.layer >= 0 && std::none_of(subjects_.begin(), subjects_.end(), same_layer)) {
       ++layers_known_;
@@ -37,7 +42,7 @@ size_t RuleJudge::SubjectOf(const Rule& rule, const SeriesKey& series) {
     key.unit_id = 0;
     key.unit_name.clear();
   }
-  return FindOrAdd(key);
+  return FindOrAdd(rule, key);
 }
 
 void RuleJudge::Feed(const Rule& rule, size_t index, size_t component, double value,
@@ -103,6 +108,19 @@ std::optional<double> RuleJudge::Aggregate(const Rule& rule, Subject* subject) c
   return std::nullopt;
 }
 
+std::optional<Baseline> RuleJudge::GivenBaseline(const Rule& rule, const StepView& view,
+                                                 const Subject& subject) const {
+  if (rule.baseline.kind == BaselineSpec::Kind::kPlateau && view.plateau.has_value()) {
+    return Baseline{.median = *view.plateau, .spread = 0};
+  }
+  if (subject.curve == nullptr) return std::nullopt;
+  if (rule.baseline.band->align() == Band::Align::kStep) {
+    return subject.curve->At(static_cast<double>(view.step));
+  }
+  if (!view.tokens.has_value()) return std::nullopt;
+  return subject.curve->At(*view.tokens);
+}
+
 void RuleJudge::JudgeSubject(const Rule& rule, const StepView& view, Subject* subject) {
   const int64_t previous = subject->last_step;
   if (previous >= 0) subject->interval = view.step - previous;
@@ -135,8 +153,8 @@ void RuleJudge::JudgeSubject(const Rule& rule, const StepView& view, Subject* su
   judged_ = true;
   // A smoothed value reflects all that it is the median of.
   const int64_t smoothed_base = base - (rule.input.smooth - 1);
-  const Transition transition =
-      subject->judge.Push(rule, view.step, smoothed_base, *value, view.plateau);
+  const Transition transition = subject->judge.Push(rule, view.step, smoothed_base, *value,
+                                                    GivenBaseline(rule, view, *subject));
   if (transition != Transition::kNone) changed_ = true;
 }
 
@@ -174,6 +192,19 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
       });
   // One that flaps ends when it has been clear for long, without a sample that changes anything.
   return changed_ || more_ranks || flapping() ? UpdateAlert(rule, view) : false;
+}
+
+void RuleJudge::TakeOvertaken(const Rule& rule, int64_t step) {
+  // What it was divided or smoothed by is gone.
+  const bool as_it_is = rule.input.divide_by.empty() && rule.input.smooth <= 1;
+  for (const size_t index : fed_) {
+    Subject& subject = subjects_[index];
+    const std::optional<double> value = Aggregate(rule, &subject);
+    if (as_it_is && value.has_value()) subject.judge.Overtaken(rule, step, *value);
+    subject.fed = 0;
+    subject.flags = 0;
+  }
+  fed_.clear();
 }
 
 void RuleJudge::Resume(const Rule& rule, int64_t step) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/band.h"
 #include "daemon/rules/coverage.h"
 #include "daemon/rules/progress.h"
 #include "daemon/rules/rule.h"
@@ -27,6 +29,7 @@ struct StepView {
   uint32_t model_layers = 0;  // 0: unknown
   uint8_t rebase_causes = 0;  // RebaseCause bits
   std::optional<double> plateau;
+  std::optional<double> tokens;  // of all steps of the lineage up to this one; absent: unknown
   // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
   const absl::flat_hash_map<int32_t, int64_t>& window_steps;
   // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
@@ -58,6 +61,10 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
 // Thread-compatible. `rule` must be the same, or an equal one, in every call.
 class RuleJudge {
  public:
+  RuleJudge() = default;
+  RuleJudge(RuleJudge&&) = default;
+  RuleJudge& operator=(RuleJudge&&) = default;
+
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
   static constexpr size_t kNotFed = static_cast<size_t>(-1);
   size_t SubjectOf(const Rule& rule, const SeriesKey& series);
@@ -73,6 +80,8 @@ class RuleJudge {
   // ranks are farthest back. Returns as Judge.
   bool Tick(const Rule& rule, const StepView& view, bool live,
             const std::function<std::vector<uint32_t>()>& hindmost);
+  // What was fed is of a step that an earlier attempt reached and this one has not yet.
+  void TakeOvertaken(const Rule& rule, int64_t step);
 
   void Resume(const Rule& rule, int64_t step);
   // Ends the alert without a word; its series keep their past.
@@ -111,14 +120,17 @@ class RuleJudge {
     double sum = 0;
     double low = 0;
     double high = 0;
-    std::vector<double> values;  // p10, combine
+    std::vector<double> values;              // p10, combine
+    std::shared_ptr<const BandCurve> curve;  // of a reference; null: it does not have the series
     // Of its samples, judged or not.
     int64_t last_step = -1;
     int64_t gap = 0;       // between its newest two
     int64_t interval = 0;  // expected between two, 0: not known yet
   };
 
-  size_t FindOrAdd(const SeriesKey& key);
+  size_t FindOrAdd(const Rule& rule, const SeriesKey& key);
+  std::optional<Baseline> GivenBaseline(const Rule& rule, const StepView& view,
+                                        const Subject& subject) const;
   std::optional<double> Aggregate(const Rule& rule, Subject* subject) const;
   void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
   void JudgeNoData(const Rule& rule, const StepView& view);

@@ -59,7 +59,7 @@ void RuleJudge::JudgeRunLevel(const Rule& rule, const StepView& view) {
     JudgeCoverage(rule, view);
     return;
   }
-  const size_t subject = FindOrAdd(WholeRun());
+  const size_t subject = FindOrAdd(rule, WholeRun());
   RunVerdict verdict;  // kHang: a step has closed
   if (rule.detector.kind == Detector::Kind::kRestarts) {
     verdict.value = view.progress.RestartsWithin(rule.detector.window_steps);
@@ -74,7 +74,7 @@ bool RuleJudge::Tick(const Rule& rule, const StepView& view, bool live,
   judged_ = false;
   changed_ = false;
   finding_ranks_.clear();
-  const size_t subject = FindOrAdd(WholeRun());
+  const size_t subject = FindOrAdd(rule, WholeRun());
   const bool firing = subjects_[subject].judge.firing();
   RunVerdict verdict{.base_step = view.step};
   if (rule.detector.kind == Detector::Kind::kHang) {
@@ -103,9 +103,9 @@ void RuleJudge::JudgeCoverage(const Rule& rule, const StepView& view) {
       key.layer = track.layer;
       key.unit = Unit::kTensor;
       key.unit_name = track.kind;
-      track_subjects_.push_back(FindOrAdd(key));
+      track_subjects_.push_back(FindOrAdd(rule, key));
     }
-    track_subjects_.push_back(FindOrAdd(AllRanks()));
+    track_subjects_.push_back(FindOrAdd(rule, AllRanks()));
   }
   std::vector<bool> judged(subjects_.size());
   for (size_t i = 0; i < coverage.tracks().size(); ++i) {

@@ -1,5 +1,6 @@
 #include "daemon/rules/rule_set.h"
 
+#include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,7 @@ struct Loader {
     for (auto& [file, document] : documents) {
       for (std::string& error : document->errors()) errors.push_back(std::move(error));
     }
+    errors.insert(errors.end(), bands.errors().begin(), bands.errors().end());
     if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
     return set;
   }
@@ -40,11 +42,12 @@ struct Loader {
   }
 
   void ReadRules(const std::string& file, YamlNode root) {
+    bands.SetFolder(std::filesystem::path(file).parent_path().string());
     for (const YamlNode& group : root.Get("groups").Items()) {
       const std::string name = group.Require("name").String();
       const YamlNode defaults = group.Get("defaults");
       for (const YamlNode& node : group.Require("rules").Items()) {
-        Rule rule = ParseRule(name, node, defaults);
+        Rule rule = ParseRule(name, node, defaults, &bands);
         Register(node.Get("alert"), rule.name, {.signature = false, .index = set->rules.size()});
         v1::RuleInfo info;
         info.set_group(rule.group);
@@ -83,6 +86,7 @@ struct Loader {
   std::vector<std::pair<std::string, std::unique_ptr<YamlDocument>>> documents;
   std::vector<std::string> errors;
   AlertNames names;
+  Bands bands;
   size_t signatures_named = 0;
   std::shared_ptr<CompiledRules> set = std::make_shared<CompiledRules>();
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "daemon/rules/detector.h"
+#include "daemon/rules/median.h"
 
 namespace foreshock {
 
@@ -13,15 +14,26 @@ std::optional<double> SeriesJudge::Smooth(const Rule& rule, double value) {
   recent_.push_back(value);
   if (recent_.size() > n) recent_.erase(recent_.begin());
   if (recent_.size() < n) return std::nullopt;
-  std::vector<double> sorted = recent_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(n / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  if (n % 2 == 1) return *middle;
-  return 0.5 * (*middle + *std::max_element(sorted.begin(), middle));
+  return Median(recent_);
 }
 
+namespace {
+
+// A baseline of the values, for a detector that may want their logarithms.
+std::optional<Baseline> InDomain(const Rule& rule, std::optional<Baseline> baseline) {
+  if (!baseline.has_value()) return std::nullopt;
+  const double floor = rule.baseline.spread_floor * std::abs(baseline->median);
+  baseline->spread = std::max(baseline->spread, floor);
+  if (!rule.detector.log) return baseline;
+  if (baseline->median <= 0) return std::nullopt;
+  return Baseline{.median = std::log(baseline->median),
+                  .spread = baseline->spread / baseline->median};
+}
+
+}  // namespace
+
 Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, double raw,
-                             std::optional<double> reference) {
+                             std::optional<Baseline> given) {
   const std::optional<double> smoothed = Smooth(rule, raw);
   if (!smoothed.has_value()) return Transition::kNone;
   double value = *smoothed;
@@ -40,7 +52,10 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
                           .spread = rule.baseline.spread_floor * std::abs(rule.baseline.value)};
       break;
     case BaselineSpec::Kind::kPlateau:
-      if (reference.has_value()) baseline = Baseline{.median = *reference, .spread = 0};
+      baseline = given;
+      break;
+    case BaselineSpec::Kind::kReference:
+      baseline = InDomain(rule, given);
       break;
     case BaselineSpec::Kind::kTrailing:
     case BaselineSpec::Kind::kAnchored:
@@ -48,29 +63,46 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
       break;
   }
 
-  const Judgement judgement = Judge(rule.detector, value, baseline);
-  breaching_ = judgement.breach;
-  value_ = *smoothed;
-  baseline_.reset();
-  if (baseline.has_value()) baseline_ = logarithm ? std::exp(baseline->median) : baseline->median;
+  const Course::Sample sample{.step = step,
+                              .base_step = base_step,
+                              .value = value,
+                              .baseline = baseline,
+                              .firing = firing()};
+  const Course::Reading reading = Read(rule, sample);
+  breaching_ = reading.judgement.breach;
+  value_ = reading.value;
+  baseline_ = reading.baseline;
 
   const Phase before = machine_.phase;
-  const Transition transition = Advance(rule.machine, step, judgement, &machine_);
+  const Transition transition = Advance(rule.machine, step, reading.judgement, &machine_);
   if (before == Phase::kInactive && machine_.phase != Phase::kInactive) {
     frozen_ = baseline;
-    base_step_ = base_step;
+    base_step_ = reading.base_step;
   }
-  Settle(rule, transition, step, value);
+  Settle(rule, transition, sample, reading.admit);
   return transition;
 }
 
-void SeriesJudge::Settle(const Rule& rule, Transition transition, int64_t step, double value) {
+Course::Reading SeriesJudge::Read(const Rule& rule, const Course::Sample& sample) {
+  if (course_ == nullptr) course_ = NewCourse(rule.detector);
+  if (course_ != nullptr) return course_->Push(rule.detector, sample);
+  Course::Reading reading{.judgement = Judge(rule.detector, sample.value, sample.baseline),
+                          .value = Shown(rule.detector, sample.value),
+                          .base_step = sample.base_step};
+  if (sample.baseline.has_value()) {
+    reading.baseline = Shown(rule.detector, sample.baseline->median);
+  }
+  return reading;
+}
+
+void SeriesJudge::Settle(const Rule& rule, Transition transition, const Course::Sample& sample,
+                         bool admit) {
   if (machine_.phase == Phase::kFiring) {
     held_.clear();
     return;
   }
   if (machine_.phase == Phase::kPending) {
-    held_.push_back({step, value});
+    if (admit) held_.push_back({sample.step, sample.value});
     // A condition that stays pending for so long is the new level.
     const size_t held_max = static_cast<size_t>(std::max(rule.baseline.samples, 64));
     if (held_.size() > held_max) {
@@ -80,11 +112,13 @@ void SeriesJudge::Settle(const Rule& rule, Transition transition, int64_t step, 
     return;
   }
   if (transition == Transition::kReleased) window_.Clear();
+  const bool ended = transition == Transition::kResolved || transition == Transition::kReleased;
+  if (ended && course_ != nullptr) course_->Ended(transition == Transition::kReleased);
   // What ended without firing was noise: without it the spread would be too small.
   for (const Held& held : held_) window_.Accept(rule.baseline, held.step, held.value);
   held_.clear();
   frozen_.reset();
-  window_.Accept(rule.baseline, step, value);
+  if (admit) window_.Accept(rule.baseline, sample.step, sample.value);
 }
 
 Transition SeriesJudge::PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
@@ -102,6 +136,7 @@ void SeriesJudge::Rebase() {
   if (firing()) return;
   machine_ = MachineState();
   window_.Clear();
+  if (course_ != nullptr) course_->Rebase();
   frozen_.reset();
   held_.clear();
   breaching_ = false;
@@ -109,6 +144,7 @@ void SeriesJudge::Rebase() {
 
 void SeriesJudge::Resume(const Rule& rule, int64_t step) {
   window_.DropFrom(rule.baseline, step);
+  if (course_ != nullptr) course_->Resume(step, firing());
   recent_.clear();
   held_.clear();
   breaching_ = false;
@@ -118,6 +154,11 @@ void SeriesJudge::Resume(const Rule& rule, int64_t step) {
   if (firing()) return;
   machine_ = MachineState();
   frozen_.reset();
+}
+
+void SeriesJudge::Overtaken(const Rule& rule, int64_t step, double value) {
+  if (course_ == nullptr) course_ = NewCourse(rule.detector);
+  if (course_ != nullptr) course_->Overtaken(step, value);
 }
 
 void SeriesJudge::Save(rules::SeriesState* state) const {
@@ -137,9 +178,10 @@ void SeriesJudge::Save(rules::SeriesState* state) const {
   state->set_value(value_);
   if (baseline_.has_value()) state->set_baseline(*baseline_);
   state->set_base_step(base_step_);
+  if (course_ != nullptr) course_->Save(state);
 }
 
-void SeriesJudge::Restore(const rules::SeriesState& state) {
+void SeriesJudge::Restore(const Rule& rule, const rules::SeriesState& state) {
   machine_.phase = state.phase() == 2 ? Phase::kFiring : Phase::kInactive;
   machine_.hits = state.hits();
   machine_.pending_step = state.pending_step();
@@ -158,6 +200,8 @@ void SeriesJudge::Restore(const rules::SeriesState& state) {
   if (state.has_baseline()) baseline_ = state.baseline();
   base_step_ = state.base_step();
   held_.clear();
+  if (course_ == nullptr) course_ = NewCourse(rule.detector);
+  if (course_ != nullptr) course_->Restore(state);
 }
 
 }  // namespace foreshock

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "daemon/rules/baseline.h"
+#include "daemon/rules/course.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/state.pb.h"
 #include "daemon/rules/state_machine.h"
@@ -17,10 +19,10 @@ namespace foreshock {
 class SeriesJudge {
  public:
   // A defined, judged value. `base_step` is the last step that the value does not reflect: the
-  // older snapshot of an update, else the series' previous sample. `reference` is the plateau of
-  // BaselineSpec::kPlateau.
+  // older snapshot of an update, else the series' previous sample. `given` is the baseline of
+  // BaselineSpec::kPlateau and kReference.
   Transition Push(const Rule& rule, int64_t step, int64_t base_step, double value,
-                  std::optional<double> reference);
+                  std::optional<Baseline> given);
   // A verdict that needs no value of a series: no_data, non_finite and the run-level detectors.
   // `baseline` is only shown.
   Transition PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
@@ -30,6 +32,8 @@ class SeriesJudge {
   void Rebase();
   // A new attempt begins at `step`.
   void Resume(const Rule& rule, int64_t step);
+  // A value of an earlier attempt at a step that this one has yet to reach.
+  void Overtaken(const Rule& rule, int64_t step, double value);
   // Stops firing without a word, keeping the past.
   void Silence() {
     machine_ = MachineState();
@@ -44,11 +48,12 @@ class SeriesJudge {
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
   void Save(rules::SeriesState* state) const;
-  void Restore(const rules::SeriesState& state);
+  void Restore(const Rule& rule, const rules::SeriesState& state);
 
  private:
   std::optional<double> Smooth(const Rule& rule, double value);
-  void Settle(const Rule& rule, Transition transition, int64_t step, double value);
+  Course::Reading Read(const Rule& rule, const Course::Sample& sample);
+  void Settle(const Rule& rule, Transition transition, const Course::Sample& sample, bool admit);
 
   struct Held {
     int64_t step;
@@ -57,6 +62,7 @@ class SeriesJudge {
 
   MachineState machine_;
   SampleWindow window_;
+  std::unique_ptr<Course> course_;  // null for detectors that look at one value
   std::optional<Baseline> frozen_;  // while pending or firing
   std::vector<Held> held_;          // samples while pending: noise if it was a false start
   std::vector<double> recent_;      // the newest raw values, for smoothing

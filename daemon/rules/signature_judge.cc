@@ -264,7 +264,7 @@ std::string SignatureJudge::Describe(const Signature& signature, const AlertsVie
   if (first != present.end()) {
     const Rule& rule = view.set.rules[first->index];
     view.rules[first->index].Describe(rule, out);
-    measure = MeasureText(rule.input);
+    measure = MeasureText(rule);
   }
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
 

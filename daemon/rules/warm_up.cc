@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/rules/median.h"
+
 namespace foreshock {
 namespace {
 
@@ -19,11 +21,6 @@ constexpr size_t kPastMax = 1u << 16;
 constexpr size_t kWarmUpSamplesMax = 1u << 20;  // a warm-up longer than this never ends
 
 size_t FlatWindow(size_t n) { return std::max<size_t>(kLrLag, (n + 19) / 20); }
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
-}
 
 }  // namespace
 

@@ -92,6 +92,26 @@ TEST(SampleWindowTest, AnchorStaysWhereItWasUntilTheRunIsRebased) {
   EXPECT_FALSE(window.Get(spec).has_value());
 }
 
+TEST(SampleWindowTest, AnAnchorMayBeUsedBeforeItIsComplete) {
+  const BaselineSpec spec{.kind = BaselineSpec::Kind::kAnchored, .samples = 5, .min_samples = 3};
+  SampleWindow window;
+  window.Accept(spec, 1, 1);
+  window.Accept(spec, 2, 9);
+  EXPECT_FALSE(window.Get(spec).has_value());
+  window.Accept(spec, 3, 2);
+  EXPECT_EQ(window.Get(spec)->median, 2);
+  window.Accept(spec, 4, 3);
+  window.Accept(spec, 5, 4);
+  EXPECT_EQ(window.Get(spec)->median, 3);
+  for (int i = 6; i < 100; ++i) window.Accept(spec, i, 50);
+  EXPECT_EQ(window.Get(spec)->median, 3);
+  window.DropFrom(spec, 5);
+  EXPECT_EQ(window.Get(spec)->median, 2.5);
+  window.Accept(spec, 5, 0);
+  window.Accept(spec, 6, 50);
+  EXPECT_EQ(window.Get(spec)->median, 2);
+}
+
 TEST(SampleWindowTest, AResumeForgetsTheStepsThatRunAgain) {
   const BaselineSpec spec{
       .kind = BaselineSpec::Kind::kTrailing, .samples = 4, .lag = 1, .min_samples = 2};

@@ -46,6 +46,27 @@ groups:
         robust_z: {outside: 5, clear: 2, log: true}
         baseline: {samples: 20, lag: 2, min_samples: 8}
         release_samples: 12
+      - alert: cusum
+        indicator: train.x
+        cusum: {outside: 6, slack: 0.5, clear: 2}
+        baseline: {samples: 20, lag: 8, min_samples: 6}
+      - alert: shift
+        indicator: train.x
+        level_shift: {outside: 4, samples: 6, clear: 2}
+        baseline: {samples: 20, min_samples: 6}
+        release_samples: 30
+      - alert: slope
+        indicator: train.x
+        slope: {above: 10, per: 1000 steps, samples: 12, min_samples: 8, min_z: 2}
+      - alert: ahead
+        indicator: attn.delta2.entropy_ratio_l1
+        aggregate: min
+        slope: {will_cross: {below: 0.4, clear: 0.6}, within: 50 steps, samples: 10, min_z: 2}
+      - alert: spikes
+        indicator: train.x
+        spike_budget: {spike: {outside: 6}, share: 10%, of: 20 samples, clear: 5%}
+        baseline: {kind: anchored, samples: 10, min_samples: 4}
+        release_samples: 40
       - alert: quiet
         indicator: attn.delta2.entropy_ratio_l1
         aggregate: mean
@@ -219,6 +240,34 @@ TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
         if (row.alert().state() == v1::ALERT_STATE_RESOLVED) firing.erase(before);
       }
     }
+  }
+}
+
+TEST(RestartTest, AResumeIsStillComparedWithTheAttemptBeforeIt) {
+  const std::string text = OneRule(
+      {"indicator: attn.qk.norm", "aggregate: mean", "continuity: {outside: 0.05, min_z: 0}"});
+  const auto at = [](int64_t step, uint32_t attempt, double norm) {
+    ClosedStep closed = MakeStep(step, {MakeSample("attn.qk.norm", norm, 1, Unit::kHead, 0),
+                                        MakeSample("attn.qk.norm", norm, 1, Unit::kHead, 1)});
+    closed.row.attempt = attempt;
+    return closed;
+  };
+  ASSERT_OK_AND_ASSIGN(auto rules, ParseRules("r.yaml", text));
+  for (const bool overtaken : {true, false}) {
+    Evaluator evaluator(rules, "run", v1::ModelShape());
+    evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
+    for (int64_t step = 1; step <= 20; ++step) evaluator.Prime(at(step, 1, 3));
+    evaluator.BeginAttempt({.number = 2, .resume_step = 21});
+    for (int64_t step = 21; step <= 24; ++step) evaluator.Prime(at(step, 2, 3));
+    for (int64_t step = 25; step <= 40 && overtaken; ++step) {
+      evaluator.PrimeOvertaken(at(step, 1, 3));
+    }
+    EXPECT_TRUE(evaluator.Evaluate(at(25, 2, 3.1)).empty());
+    const std::vector<model::AlertRow> rows = evaluator.Evaluate(at(26, 2, 3.2));
+    ASSERT_EQ(rows.size(), overtaken ? 1u : 0u);
+    if (!overtaken) continue;
+    EXPECT_EQ(rows[0].alert().baseline(), 3);
+    EXPECT_EQ(rows[0].alert().firing_step(), 26);
   }
 }
 

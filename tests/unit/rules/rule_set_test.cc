@@ -15,6 +15,7 @@
 #include "daemon/rules/rule.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/rules/steps.h"
 
 namespace foreshock {
 namespace {
@@ -141,7 +142,9 @@ TEST(RuleSetTest, ErrorsOfAllFilesAreReportedAtOnce) {
                                         HasSubstr("b.yaml:1:9: `groups` is 3"))));
 }
 
-TEST(RuleSetTest, TenThousandRulesLoadAndOneMoreDoesNot) {
+ClosedStep StepOfX(int64_t step, double x) { return MakeStep(step, {MakeSample("train.x", x)}); }
+
+TEST(RuleSetTest, TenThousandRulesLoadAndJudgeAndOneMoreDoesNot) {
   const auto text = [](int count) {
     std::string rules =
         "groups:\n  - name: g\n    defaults: {labels: {severity: info}}\n    rules:\n";
@@ -153,6 +156,11 @@ TEST(RuleSetTest, TenThousandRulesLoadAndOneMoreDoesNot) {
   };
   ASSERT_OK_AND_ASSIGN(auto rules, ParseRules("f.yaml", text(10000)));
   EXPECT_EQ(rules->infos().size(), 10000u);
+  Evaluator evaluator(rules, "run", v1::ModelShape());
+  evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
+  EXPECT_TRUE(evaluator.Evaluate(StepOfX(0, 5)).empty());  // the warm-up
+  EXPECT_EQ(evaluator.Evaluate(StepOfX(150, 5)).size(), 10000u);
+  EXPECT_EQ(evaluator.Evaluate(StepOfX(151, 0)).size(), 10000u);
   EXPECT_THAT(ParseRules("f.yaml", text(10001)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 10000")));
 }

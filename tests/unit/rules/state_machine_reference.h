@@ -37,6 +37,15 @@ class ReferenceMachine {
     return before_.size() == 1 ? Transition::kPending : Transition::kNone;
   }
 
+  // `step` and those after it run again: clear samples before do not count as in a row with those
+  // that come, and a breach was at the latest at `step`.
+  void Resume(int64_t step) {
+    clear_from_ = during_.size();
+    for (std::vector<Entry>* entries : {&before_, &during_}) {
+      for (Entry& entry : *entries) entry.step = std::min(entry.step, step);
+    }
+  }
+
   Phase phase() const {
     if (firing_) return Phase::kFiring;
     return before_.empty() ? Phase::kInactive : Phase::kPending;
@@ -51,7 +60,7 @@ class ReferenceMachine {
   Transition PushFiring(const Entry& entry) {
     during_.push_back(entry);
     int clear_run = 0;
-    while (clear_run < static_cast<int>(during_.size()) &&
+    while (clear_run < static_cast<int>(during_.size() - clear_from_) &&
            during_[during_.size() - 1 - clear_run].judgement.clear) {
       ++clear_run;
     }
@@ -71,13 +80,15 @@ class ReferenceMachine {
     firing_ = false;
     before_.clear();
     during_.clear();
+    clear_from_ = 0;
     return resolved ? Transition::kResolved : Transition::kReleased;
   }
 
-  const MachineParams params_;
+  MachineParams params_;
   bool firing_ = false;
   std::vector<Entry> before_;  // from the first breach to the firing one
   std::vector<Entry> during_;
+  size_t clear_from_ = 0;
 };
 
 }  // namespace foreshock
