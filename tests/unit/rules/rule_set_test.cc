@@ -90,6 +90,31 @@ TEST(RuleSetTest, TheExamplesLoad) {
   EXPECT_GT(examples, 0);
 }
 
+// Every block of docs/rules.md that is a rule.
+TEST(RuleSetTest, TheRulesOfTheDocsLoad) {
+  TempDir dir;
+  std::ofstream(dir.File("good.band.yaml"))
+      << "version: 1\nalign: step\nseries: [{indicator: attn.delta2.entropy_ratio_l1, aggregate: "
+         "mean, layer: 0, points: [[0, 0.9, 0.01]]}]\n";
+  std::istringstream docs(ReadFile(FORESHOCK_SOURCE_DIR "/docs/rules.md"));
+  std::string rules;
+  int alerts = 0;
+  bool inside = false;
+  for (std::string line; std::getline(docs, line);) {
+    if (line.substr(0, 8) == "- alert:") {
+      inside = true;
+      ++alerts;
+    }
+    if (line == "```") inside = false;
+    if (inside) absl::StrAppend(&rules, "      ", line, "\n");
+  }
+  EXPECT_GE(alerts, 10);
+  EXPECT_OK(ParseRules(dir.File("rules.yaml"),
+                       absl::StrCat("groups:\n  - name: g\n    defaults: {labels: {severity: "
+                                    "info}}\n    rules:\n",
+                                    rules)));
+}
+
 TEST(RuleSetTest, InfosAreInFileOrder) {
   const std::string text = R"(
 groups:
