@@ -18,7 +18,7 @@ import dataclasses
 import logging
 import numbers
 import os
-from typing import Any, Iterator, Mapping, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 
 import torch
 
@@ -31,14 +31,14 @@ from foreshock.log import Once, logger
 from foreshock.logits import LogitSamples
 from foreshock.packer import Job, Packer, Part
 from foreshock.recorder import Recorder
-from foreshock.reports import STEP_MAX, Scalar
+from foreshock.reports import STEP_MAX, Scalar, check_name
 from foreshock.sampling import Sampling
 from foreshock.sampling import load as load_sampling
 from foreshock.stats import ClientStats
 from foreshock.taps import ForwardWatch, RouterTap
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.v1 import types_pb2 as types
-from foreshock.weights import RouterSampler, SpectrumSampler
+from foreshock.weights import LayerSpectrum, RouterSampler, SpectrumSampler
 
 __all__ = ["Monitor", "MonitorStats", "Sampling", "watch"]
 
@@ -170,6 +170,7 @@ class Monitor:
         self._evaluating = False
         self._closed = False
         self._events: list[ingest.Summary] = []
+        self._names: set[str] = set()  # of scalars, checked
         self._norms: dict[str, torch.Tensor] | None = None
         first = next((p for p in model.parameters()), torch.empty(0))
         self._device = device.of(first.device)
@@ -182,7 +183,7 @@ class Monitor:
         self._logits = LogitSamples(sampling.logits.rows)
         self._forwards = ForwardWatch(model) if found.routers else None
         self._taps = [
-            RouterTap(layer, self._forwards, sampling.router.tokens)
+            RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
             for layer in found.routers
             if sampling.router.every > 0 and self._forwards is not None
         ]
@@ -350,74 +351,97 @@ class Monitor:
             job.summaries.append(policy_mismatch)
         self._stats.steps += 1
         self._last_step = step
-        try:
-            with torch.no_grad():
-                self._sample(job, step, grad_norm, "grad_norm" in scalars or grad_norm is not None)
-        finally:
-            # What could be taken goes out, whatever failed; the next step is armed in any case.
-            self._hand_over(job)
-            self._arm(step + 1)
-
-    def _sample(self, job: Job, step: int, grad_norm: Any, has_norm: bool) -> None:
-        sampling = self._sampling
-        if sampling.due(sampling.gradients.every, step):
-            norms = self._norms if self._norms is not None else self._gradients.measure()
-            for name, value in self._gradients.scalars(norms, grad_norm if has_norm else None):
-                job.add_scalar(name, value, self._reduced("last"))
-        self._norms = None
-        if sampling.due(sampling.router.every, step):
+        with torch.no_grad():
+            has_norm = grad_norm is not None or "grad_norm" in scalars
+            self._tier("gradients", self._sample_gradients, job, grad_norm if has_norm else None)
             for tap in self._taps:
-                self._add_router(job, tap)
-        else:
-            for tap in self._taps:  # they listened before the first step was known
-                tap.take()
-        if sampling.due(sampling.router.weights_every, step):
+                self._tier(tap.layer.path, self._sample_router, job, tap)
+            self._tier("router weights", self._sample_router_weights, job)
+            for layer in self._spectra.due(step, self._sampling):
+                self._tier(layer.layer.path, self._sample_spectrum, job, layer)
+            self._tier("logits", self._sample_logits, job)
+        self._hand_over(job)
+        self._arm(step + 1)
+
+    def _tier(self, what: str, sample: Callable[..., None], *arguments: Any) -> None:
+        """What fails costs itself only."""
+        try:
+            sample(*arguments)
+        except Exception as error:
+            self._failed(what, error)
+
+    def _sample_gradients(self, job: Job, grad_norm: Any) -> None:
+        norms, self._norms = self._norms, None
+        if self._sampling.due(self._sampling.gradients.every, job.step):
+            norms = self._gradients.measure() if norms is None else norms
+            for name, value in self._gradients.scalars(norms, grad_norm):
+                self._add(job, name, value)
+
+    def _sample_router(self, job: Job, tap: RouterTap) -> None:
+        scores, counts, bias = tap.take()  # taken in any case: it may have listened too early
+        if not self._sampling.due(self._sampling.router.every, job.step):
+            return
+        layer = tap.layer
+        kind = "sigmoid_logits" if layer.sigmoid else "softmax_logits"
+        if scores is not None:
+            job.parts.append(
+                Part(
+                    [scores] if bias is None else [scores, bias],
+                    lambda arrays: payloads.router_gates(
+                        layer.layer, arrays[0], kind, layer.top_k, *arrays[1:]
+                    ),
+                )
+            )
+        if counts is not None:
+            job.parts.append(
+                Part([counts], lambda arrays: payloads.router_load(layer.layer, arrays[0]))
+            )
+
+    def _sample_router_weights(self, job: Job) -> None:
+        if self._sampling.due(self._sampling.router.weights_every, job.step):
             job.parts.extend(self._router_weights.sample())
-        job.parts.extend(self._spectra.sample(step, sampling))
+
+    def _sample_spectrum(self, job: Job, layer: LayerSpectrum) -> None:
+        part = layer.sample(job.step)
+        if part is not None:
+            job.parts.append(part)
+
+    def _sample_logits(self, job: Job) -> None:
         job.parts.extend(self._logits.take(self._spectra.first_head))
 
     def _add_scalars(
         self, job: Job, loss: Any, grad_norm: Any, scalars: Mapping[str, Any]
     ) -> None:
         if loss is not None:
-            job.add_scalar("loss", loss, self._reduced("mean"))
+            self._add(job, "loss", loss, "mean")
             if self._several_ranks:  # which rank's loss is not finite
-                job.add_scalar("loss", loss, Scalar(0.0, reduction="mean", scope="rank"))
+                self._add(job, "loss", loss, "mean", "rank")
         if grad_norm is not None:
-            job.add_scalar("grad_norm", grad_norm, self._reduced("last"))
-        if job.tokens and job.phase == "train":
-            job.add_scalar("tokens", job.tokens, self._reduced("sum"))
+            self._add(job, "grad_norm", grad_norm)
+        if job.tokens:
+            self._add(job, "tokens", job.tokens, "sum")
         groups = getattr(self._optimizer, "param_groups", None)
         if groups and "lr" not in scalars and job.phase == "train":
-            job.add_scalar("lr", groups[0]["lr"], self._reduced("last"))
+            self._add(job, "lr", groups[0]["lr"])
         for name, value in scalars.items():
-            if value is None:
-                continue
-            kind = value if isinstance(value, Scalar) else self._reduced("last")
-            job.add_scalar(name, value.value if isinstance(value, Scalar) else value, kind)
+            if isinstance(value, Scalar):
+                self._add(job, name, value.value, value)
+            elif value is not None:
+                self._add(job, name, value)
 
-    @staticmethod
-    def _reduced(reduction: str) -> Scalar:
-        return Scalar(0.0, reduction=reduction)
-
-    def _add_router(self, job: Job, tap: RouterTap) -> None:
-        scores, counts, bias = tap.take()
-        layer = tap.layer
-        if scores is not None:
-            kind = "sigmoid_logits" if layer.sigmoid else "softmax_logits"
-            job.parts.append(
-                Part(
-                    [scores] if bias is None else [scores, bias],
-                    lambda arrays: payloads.router_gates(
-                        layer.layer, arrays[0], kind, layer.top_k,
-                        arrays[1] if len(arrays) > 1 else None,
-                    ),
-                )
-            )  # fmt: skip
-        if counts is not None:
-            job.parts.append(
-                Part([counts], lambda arrays: payloads.router_load(layer.layer, arrays[0]))
-            )
+    def _add(
+        self, job: Job, name: str, value: Any, kind: str | Scalar = "last", scope: str = "global"
+    ) -> None:
+        """One bad value costs itself only. `kind`: a reduction, or a Scalar that says it all."""
+        try:
+            if name not in self._names:
+                check_name(name)
+                self._names.add(name)
+            if not isinstance(kind, Scalar):
+                kind = Scalar(0.0, None, kind, scope)
+            job.add_scalar(name, value, kind)
+        except ValueError as error:
+            self._failed("step", error)
 
     def _hand_over(self, job: Job) -> None:
         job.start_transfer(self._device)

@@ -39,6 +39,11 @@ class Scalar(NamedTuple):
     weight: float = 1.0  # >= 0, of this rank's value in a mean
 
 
+def check_name(name: str) -> None:
+    if not _NAME.match(name):
+        raise ValueError(f"scalar is named {name!r}; allowed: [a-z][a-z0-9_]*, 128 at most")
+
+
 class Names:
     """Scalar names and their ids; a name whose meaning changes is refused."""
 
@@ -57,8 +62,7 @@ class Names:
                     f"declared in {known[1]} with reduction {known[2]}"
                 )
             return known[0]
-        if not _NAME.match(name):
-            raise ValueError(f"scalar is named {name!r}; allowed: [a-z][a-z0-9_]*, 128 at most")
+        check_name(name)
         declaration = ingest.ScalarDeclaration(
             id=len(self.by_id) + 1,
             name=name,

@@ -8,7 +8,7 @@ whole (only its parts are), nothing can be told apart and all count.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 import torch.nn.functional as F
@@ -49,12 +49,19 @@ class ForwardWatch:
 class RouterTap:
     """Samples the scores and counts the load of one router over the forwards of a step."""
 
-    def __init__(self, layer: RouterLayer, forwards: ForwardWatch, tokens_max: int) -> None:
+    def __init__(
+        self,
+        layer: RouterLayer,
+        forwards: ForwardWatch,
+        tokens_max: int,
+        failed: Callable[[str, Exception], None],
+    ) -> None:
         self.layer = layer
         self.armed = False
         self.recomputed = 0  # forwards that were not counted
         self._forwards = forwards
         self._tokens_max = tokens_max
+        self._failed = failed  # takes what went wrong: a hook must not break the model's forward
         self._scores: list[torch.Tensor] = []
         self._sampled = 0
         self._counts: torch.Tensor | None = None
@@ -81,9 +88,12 @@ class RouterTap:
         if self._forwards.recomputing():
             self.recomputed += 1
             return
-        with torch.no_grad():
-            self._sample(gate, inputs)
-            self._count(output)
+        try:
+            with torch.no_grad():
+                self._sample(gate, inputs)
+                self._count(output)
+        except Exception as error:
+            self._failed(f"router {self.layer.path}", error)
 
     def _sample(self, gate: Any, inputs: Any) -> None:
         tokens = inputs[0].detach().reshape(-1, self.layer.hidden)

@@ -23,33 +23,33 @@ def spread(heads: int, count: int) -> list[int]:
 
 
 class SpectrumSampler:
-    """Keeps the sampled heads' weights of the last sample of each layer and subtracts from them."""
+    """The attention layers in their turns."""
 
     def __init__(
         self, layers: Sequence[AttentionLayer], spectra: Spectra, optimizer: Any, shard: int
     ) -> None:
         self._layers = [
-            _Layer(layer, spread(layer.heads, spectra.heads), optimizer, shard) for layer in layers
+            LayerSpectrum(layer, spread(layer.heads, spectra.heads), optimizer, shard)
+            for layer in layers
         ]
-        self._spectra = spectra
 
-    def sample(self, step: int, sampling: Sampling) -> list[Part]:
-        """Grams of the layers whose turn it is; nothing for the first sample of a layer."""
-        parts = []
-        every, groups = self._spectra.every, self._spectra.groups
-        for index, layer in enumerate(self._layers):
-            if sampling.due(every, step, (index % groups) * every // groups):
-                part = layer.sample(step)
-                if part is not None:
-                    parts.append(part)
-        return parts
+    def due(self, step: int, sampling: Sampling) -> list[LayerSpectrum]:
+        """The layers whose turn it is."""
+        every, groups = sampling.spectra.every, sampling.spectra.groups
+        return [
+            layer
+            for index, layer in enumerate(self._layers)
+            if sampling.due(every, step, (index % groups) * every // groups)
+        ]
 
     def first_head(self, layer: int) -> int:
         """Number in the whole model of this rank's first head in `layer`."""
         return next((x.first_head for x in self._layers if x.layer.layer == layer), 0)
 
 
-class _Layer:
+class LayerSpectrum:
+    """Keeps the sampled heads' weights of the layer's last sample and subtracts from them."""
+
     def __init__(
         self, layer: AttentionLayer, heads: list[int], optimizer: Any, shard: int
     ) -> None:
@@ -63,6 +63,7 @@ class _Layer:
         self._base_step = 0
 
     def sample(self, step: int) -> Part | None:
+        """Grams of the window since the last sample; None for the first one."""
         layer = self.layer
         q = layer.q.read(self._heads, self._optimizer)
         k = layer.k.read(sorted(set(self._key_heads)), self._optimizer)
