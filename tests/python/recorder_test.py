@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """foreshock.Recorder: captures of both forms, complete or not there."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -16,7 +15,8 @@ from google.protobuf import json_format
 
 
 def read_jsonl(path):
-    return [json_format.Parse(line, capture.CaptureRecord()) for line in open(path)]
+    lines = pathlib.Path(path).read_text().splitlines()
+    return [json_format.Parse(line, capture.CaptureRecord()) for line in lines]
 
 
 def read_fscap(path):
@@ -88,8 +88,8 @@ class Recording(unittest.TestCase):
             with foreshock.Recorder(self.path("c.jsonl")) as recorder:
                 recorder.report(0, {"loss": 1.0})
                 raise RuntimeError("boom")
-        last = json.loads(open(self.path("c.jsonl")).readlines()[-1])["message"]["goodbye"]
-        self.assertEqual((last["outcome"], last["detail"]), ("OUTCOME_FAILED", "RuntimeError('boom')"))
+        last = read_jsonl(self.path("c.jsonl"))[-1].message.goodbye
+        self.assertEqual((last.outcome, last.detail), (2, "RuntimeError('boom')"))
 
     def test_other_endings_are_refused(self):
         with self.assertRaisesRegex(ValueError, "allowed: a name ending in .fscap or .jsonl"):

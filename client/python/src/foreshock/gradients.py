@@ -8,7 +8,7 @@ Q and K, their rows are taken. Of a sharded model a rank measures its own shard.
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import torch
 
@@ -17,8 +17,8 @@ from foreshock.projections import Dense
 
 
 class GradientNorms:
-    def __init__(self, model: torch.nn.Module, found: Found) -> None:
-        self._model = model
+    def __init__(self, chunks: Sequence[torch.nn.Module], found: Found) -> None:
+        self._chunks = chunks
         self._projections = {
             "q": [layer.q for layer in found.attention],
             "k": [layer.k for layer in found.attention],
@@ -27,7 +27,8 @@ class GradientNorms:
 
     def measure(self) -> dict[str, torch.Tensor]:
         """Squares of the norms, 0-d float32 on the device; absent: no gradient at hand."""
-        everything = [p.grad.detach() for p in self._model.parameters() if p.grad is not None]
+        parameters = {id(p): p for chunk in self._chunks for p in chunk.parameters()}
+        everything = [p.grad.detach() for p in parameters.values() if p.grad is not None]
         squares = {"": _sum_of_squares(everything)} if everything else {}
         for name, projections in self._projections.items():
             gradients = [g for g in map(_gradient_rows, projections) if g is not None]

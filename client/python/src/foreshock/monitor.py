@@ -61,7 +61,7 @@ class MonitorStats:
 
 
 def watch(
-    model: torch.nn.Module,
+    model: Union[torch.nn.Module, Sequence[torch.nn.Module]],
     optimizer: Any = None,
     *,
     run: str,
@@ -81,7 +81,8 @@ def watch(
     """Finds attention and MoE routers in `model` and starts to watch them.
 
     Args:
-        model: the module of this rank, with or without a wrapper (DDP); weights must be there.
+        model: the module of this rank, with or without a wrapper (DDP), or its pipeline chunks;
+            weights must be there.
         optimizer: its learning rate is sent as `lr`; fp32 masters it keeps are read.
         run: the job's name.
         server: host:port; absent: FORESHOCK_SERVER, else 127.0.0.1:7317.
@@ -98,13 +99,15 @@ def watch(
         ValueError: an argument that is wrong, also when not strict: nothing has begun yet.
     """
     chosen = load_sampling(sampling)
-    found = discover(model, tuple(patterns or ()))
+    chunks = [model] if isinstance(model, torch.nn.Module) else list(model)
+    whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
+    found = discover(whole, tuple(patterns or ()))
     for line in found.lines:
         logger.info("%s", line)
     if not found.attention and not found.routers:
         logger.warning(
             "found neither attention nor routers in %s: only what step() is given will be sent; "
-            "name them with patterns= (foreshock.patterns)", type(model).__name__,
+            "name them with patterns= (foreshock.patterns)", type(chunks[0]).__name__,
         )  # fmt: skip
     options: dict[str, Any] = dict(
         launch_id=launch_id,
@@ -122,7 +125,7 @@ def watch(
         sinks.append(recorder)
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
-    return Monitor(model, optimizer, found, chosen, sinks, resume_step, strict)
+    return Monitor(chunks, optimizer, found, chosen, sinks, resume_step, strict)
 
 
 def _plan(found: Found, sampling: Sampling) -> list[ingest.PlanEntry]:
@@ -151,7 +154,7 @@ class Monitor:
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        chunks: Sequence[torch.nn.Module],
         optimizer: Any,
         found: Found,
         sampling: Sampling,
@@ -172,16 +175,16 @@ class Monitor:
         self._events: list[ingest.Summary] = []
         self._names: set[str] = set()  # of scalars, checked
         self._norms: dict[str, torch.Tensor] | None = None
-        first = next((p for p in model.parameters()), torch.empty(0))
+        first = next((p for chunk in chunks for p in chunk.parameters()), torch.empty(0))
         self._device = device.of(first.device)
         self._several_ranks = sinks[0].hello.world_size > 1
         # Sharded ranks hold other heads of the same layer: tensor rank t the t-th share.
         shard = sinks[0].hello.coordinates.tensor
         self._spectra = SpectrumSampler(found.attention, sampling.spectra, optimizer, shard)
         self._router_weights = RouterSampler(found.routers, optimizer)
-        self._gradients = GradientNorms(model, found)
+        self._gradients = GradientNorms(chunks, found)
         self._logits = LogitSamples(sampling.logits.rows)
-        self._forwards = ForwardWatch(model) if found.routers else None
+        self._forwards = ForwardWatch(chunks) if found.routers else None
         self._taps = [
             RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
             for layer in found.routers

@@ -8,7 +8,7 @@ whole (only its parts are), nothing can be told apart and all count.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -18,15 +18,15 @@ from foreshock.patterns import CORRECTION_BIAS_NAMES
 
 
 class ForwardWatch:
-    """Knows whether the model's forward is running."""
+    """Knows whether the model's forward, or that of one of its chunks, is running."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, chunks: Sequence[torch.nn.Module]) -> None:
         self.seen = False
         self._depth = 0
-        self._handles = [
-            model.register_forward_pre_hook(_Hook(self._enter)),
-            model.register_forward_hook(_Hook(self._leave)),
-        ]
+        self._handles = []
+        for chunk in chunks:
+            self._handles.append(chunk.register_forward_pre_hook(_Hook(self._enter)))
+            self._handles.append(chunk.register_forward_hook(_Hook(self._leave)))
 
     def recomputing(self) -> bool:
         return self.seen and self._depth == 0
