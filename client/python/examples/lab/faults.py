@@ -41,7 +41,7 @@ class Fault:
 
     Attributes:
         named: the fault id a warning should carry; "" if no warning is wanted.
-        strength: the default, and its unit in words.
+        strength: the default, its unit in words, and the least and greatest that make sense.
         apply: (knobs, steps since the injection, >= 0; strength); changes the knobs.
         processes: least number of data-parallel processes it makes sense with.
     """
@@ -49,6 +49,7 @@ class Fault:
     named: str
     strength: float
     unit: str
+    limits: tuple[float, float]
     help: str
     apply: Callable[[Knobs, int, float], None] = lambda knobs, since, strength: None
     processes: int = 1
@@ -100,43 +101,43 @@ def _optimizer(knobs: Knobs, since: int, strength: float) -> None:
 
 
 FAULTS = {
-    "none": Fault("", 0, "", "a healthy run"),
+    "none": Fault("", 0, "", (0, 0), "a healthy run"),
     "bf16-attention": Fault(
-        "low_precision_attention", 6, "mantissa bits dropped, 0..7",
+        "low_precision_attention", 7, "mantissa bits dropped, 0..7", (0, 7),
         "the attention output is cut toward zero to BF16 and STRENGTH bits less; without the extra "
         "bits nothing happens in a model this small, so the bias is amplified 2^STRENGTH-fold",
         _bf16_attention),
     "bf16-attention-zero-mean": Fault(
-        "", 6, "mantissa bits dropped, 0..7",
+        "", 7, "mantissa bits dropped, 0..7", (0, 7),
         "negative control: as coarse as bf16-attention, but rounded without a bias", _zero_mean),
     "learning-rate": Fault(
-        "learning_rate_too_high", 20, f"factor per {RAMP_STEPS} steps",
+        "learning_rate_too_high", 20, f"factor per {RAMP_STEPS} steps", (1, 1e6),
         "the learning rate ramps up geometrically", _learning_rate),
     "combined": Fault(
-        "combined", 6, "mantissa bits dropped, 0..7",
+        "combined", 7, "mantissa bits dropped, 0..7", (0, 7),
         "bf16-attention, and the learning rate x 3 at once", _combined),
     "router-collapse": Fault(
-        "router_collapse", 30, "factor on the router's learning rate",
+        "router_collapse", 30, "factor on the router's learning rate", (1, 1e4),
         "no balance loss, a noisy router that learns too fast", _router_collapse),
     "logit-growth": Fault(
-        "logit_growth", 20, "factor on the learning rate of W_Q and W_K",
+        "logit_growth", 20, "factor on the learning rate of W_Q and W_K", (1, 1e4),
         "W_Q and W_K learn too fast, without weight decay", _logit_growth),
     "nan-rank": Fault(
-        "nonfinite_rank", 1, "unused",
+        "nonfinite_rank", 0, "", (0, 0),
         f"the last data rank computes NaN every {NAN_EVERY_STEPS}th step and is left out of the "
         f"mean; from {NAN_GUARD_STEPS} steps on it is not, and the NaN reaches the weights",
         _nan_rank, processes=2),
     "dead-experts": Fault(
-        "dead_experts", 2, "experts closed, 1..6",
+        "dead_experts", 2, "experts closed, 1..6", (1, 6),
         "the first STRENGTH experts of every layer are never chosen", _dead_experts),
     "data-batch": Fault(
-        "data_batch", 1, "batches", "STRENGTH batches of random bytes", _data_batch),
+        "data_batch", 1, "batches", (1, 1000), "STRENGTH batches of random bytes", _data_batch),
     "optimizer": Fault(
-        "optimizer_fault", 4, "factor on every update",
+        "optimizer_fault", 4, "factor on every update", (1, 1e4),
         "the optimizer applies STRENGTH times the learning rate that is scheduled and reported",
         _optimizer),
     "resume": Fault(
-        "resume_fault", 1, "layers, 1..3",
+        "resume_fault", 1, "layers, 1..3", (1, 3),
         f"{RESUME_AFTER_STEPS} steps after a checkpoint the run goes back to it, and the experts of "
         "the last STRENGTH layers are not restored but start anew"),
 }

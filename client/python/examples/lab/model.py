@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Callable
 
 import torch
 from torch import nn
@@ -47,18 +48,20 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(shape.hidden, width, bias=False)
         self.o_proj = nn.Linear(width, shape.hidden, bias=False)
         self.rounding = Rounding()
+        # Is shown Q and K [batch, heads, length, head_dim] of this process; None: nobody looks.
+        self.observe: Callable[[torch.Tensor, torch.Tensor], None] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[batch, length, hidden] to the same; with tensor parallelism a partial sum of it."""
         batch, length, _ = x.shape
 
         def heads(y: torch.Tensor) -> torch.Tensor:
-            y = y.view(batch, length, self.own_heads, self.head_dim).transpose(1, 2)
-            return y.reshape(batch * self.own_heads, length, self.head_dim)
+            return y.view(batch, length, self.own_heads, self.head_dim).transpose(1, 2)
 
-        out = TiledAttention.apply(
-            heads(self.q_proj(x)), heads(self.k_proj(x)), heads(self.v_proj(x)), self.rounding
-        )
+        q, k, v = heads(self.q_proj(x)), heads(self.k_proj(x)), heads(self.v_proj(x))
+        if self.observe is not None:
+            self.observe(q, k)
+        out = TiledAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.rounding)
         out = out.view(batch, self.own_heads, length, self.head_dim).transpose(1, 2)
         return self.o_proj(out.reshape(batch, length, -1))
 
