@@ -9,7 +9,6 @@ is watched is by how much they differ.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 
 import torch
@@ -61,7 +60,7 @@ class RolloutEngine:
     """A policy of its own that takes over the trainer's weights before each batch."""
 
     def __init__(self, policy: Decoder) -> None:
-        self._policy = copy.deepcopy(policy)
+        self._policy = Decoder(policy.shape, seed=0)  # its weights come with `take_over`
 
     @torch.no_grad()
     def take_over(self, policy: Decoder, rounding: Rounding) -> None:
