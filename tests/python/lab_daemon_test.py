@@ -19,7 +19,7 @@ from daemon_process import Daemon, cli  # noqa: E402
 FORESHOCKD, FORESHOCK = "", ""
 INJECT_STEP = 350  # the pack has its baselines from about step 330 on
 # Of all faults this one breaks the loss fastest; the ramp is steep, so that the test is short.
-FAULTY = ["--fault", "learning-rate", "--strength", "1e5", "--steps", "600"]
+FAULTY = ["--fault", "learning-rate", "--strength", "1e6", "--steps", "640"]
 HEALTHY = ["--fault", "none", "--steps", "600"]
 
 
