@@ -11,13 +11,12 @@ import tempfile
 import unittest
 from unittest import mock
 
-import torch
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "client/python/examples"
 sys.path.insert(0, str(EXAMPLES))
-import fault_lab  # noqa: E402
-from lab import faults, rl, rl_faults, verdict  # noqa: E402
+import fault_lab  # noqa: E402; first: it settles how torch multiplies
+import torch  # noqa: E402
+from lab import faults, plot, rl, rl_faults, verdict  # noqa: E402
 from lab.attention import Rounding, TiledAttention  # noqa: E402
 from lab.data import VOCABULARY, Batches, read_text  # noqa: E402
 from lab.faults import FAULTS, Knobs, knobs_at  # noqa: E402
@@ -332,6 +331,21 @@ class Reinforcement(unittest.TestCase):
         learned = self.rolled("grad-overflow")[1]()
         self.assertFalse(learned.finite)
         self.assertTrue(all(torch.equal(p, before[n]) for n, p in weights(self.policy).items()))
+
+
+class Plots(unittest.TestCase):
+    def test_a_plot_shows_curve_indicator_and_marks(self):
+        curve = {step: 3.0 - step / 100 for step in range(100)}
+        points = {0: {0: 0.9, 50: 0.8}, 1: {0: 0.9, 50: 0.7}}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, first_bytes in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG")):
+                path = pathlib.Path(folder) / name
+                plot.draw(str(path), "title", "loss", curve, "some.indicator", points,
+                          [(40, "fault", "tab:orange"), (60, "warning", "tab:red")])
+                self.assertTrue(path.read_bytes().startswith(first_bytes))
+            text = (pathlib.Path(folder) / "a.svg").read_text()
+            for word in ("some.indicator", "layer 1", "fault 40", "warning 60"):
+                self.assertIn(f"<!-- {word} -->", text)  # what the letters, which are paths, spell
 
 
 class CommandLine(unittest.TestCase):
