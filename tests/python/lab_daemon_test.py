@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Two short runs of the fault lab before a real daemon with the default rules: the one whose learning
-rate runs away is warned about before its loss breaks, the healthy one stays silent.
+"""Short runs of the fault lab before a real daemon with the default rules: the one whose learning
+rate runs away is warned about before its loss breaks, the healthy one stays silent, and the shards of
+four processes become one model.
 
     tests/python/lab_daemon_test.py FORESHOCKD FORESHOCK
 """
@@ -11,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import grpc
+from foreshock.v1 import query_pb2 as query
+from foreshock.v1 import query_pb2_grpc as query_grpc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support/python"))
@@ -34,6 +39,11 @@ class Warns(unittest.TestCase):
     def tearDownClass(cls):
         cls.daemon.__exit__()
         cls.temporary.cleanup()
+
+    def ask(self, method, request):
+        with grpc.insecure_channel(self.daemon.grpc) as channel:
+            answer = getattr(query_grpc.QueryServiceStub(channel), method)(request, timeout=30)
+            return list(answer) if method == "QueryPoints" else answer
 
     def lab(self, run, options):
         command = [sys.executable, str(ROOT / "client/python/examples/fault_lab.py"), *options,
@@ -63,9 +73,21 @@ class Warns(unittest.TestCase):
         self.assertIsNone(found["loss_break_step"])
         self.assertEqual(found["warnings"], [])
 
+    def test_two_by_two_shards_become_one_model(self):
+        self.lab("shards", ["--world", "4", "--steps", "11"])
+        run = self.ask("GetRun", query.GetRunRequest(run="shards")).run
+        self.assertEqual((run.attempts[0].world_size, run.model.heads), (4, 4))
+        spectra = query.SeriesSelector(run="shards", indicator="attn.delta2.entropy_ratio_l1")
+        answers = self.ask("QueryPoints", query.QueryPointsRequest(selector=spectra))
+        found = {(a.series.layer, a.series.unit_id): [p.step for p in a.points] for a in answers}
+        heads = {(layer, head): [10] for layer in range(3) for head in range(4)}
+        self.assertEqual(found, heads)  # two of each from a tensor-parallel rank
+        steps = self.ask("ListSteps", query.ListStepsRequest(run="shards")).steps
+        self.assertEqual({(s.ranks, s.tokens, s.partial) for s in steps}, {(4, 8 * 64, False)})
+
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
     FORESHOCKD, FORESHOCK = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

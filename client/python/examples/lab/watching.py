@@ -38,19 +38,22 @@ class Sink:
     ) -> "foreshock.Monitor | None":
         if not self.server and not self.capture:
             return None
+        identity: dict[str, Any] = dict(
+            launch_id=f"{self.launch}.{attempt}",
+            rank=grid.rank,
+            world_size=grid.world,
+            coordinates={"data": grid.data, "tensor": grid.tensor},
+            resume_step=resume_step,
+        )
         capture = self._capture(grid.rank, attempt)
         monitor = foreshock.watch(
             model,
             optimizer,
             run=self.run,
             server=self.server or None,
-            recorder=foreshock.Recorder(capture) if capture else None,
+            recorder=foreshock.Recorder(capture, self.run, **identity) if capture else None,
             sampling=SAMPLING,
-            launch_id=f"{self.launch}.{attempt}",
-            rank=grid.rank,
-            world_size=grid.world,
-            coordinates={"data": grid.data, "tensor": grid.tensor},
-            resume_step=resume_step,
+            **identity,
         )
         for number, layer in enumerate(model.layers):
             layer.self_attn.observe = _observer(monitor, number)
