@@ -39,8 +39,8 @@ STEPS = {
                  "learning-rate": 1200, "combined": 900, "router-collapse": 800,
                  "logit-growth": 800, "nan-rank": 700, "dead-experts": 700, "data-batch": 600,
                  "optimizer": 700, "resume": 800},
-    "rl": {"none": 400, "rollout-precision": 400, "skipped-update": 400, "route-mismatch": 400,
-           "grad-overflow": 400},
+    "rl": {"none": 300, "rollout-precision": 300, "skipped-update": 300, "route-mismatch": 300,
+           "grad-overflow": 300},
 }
 QUIET = ("", "data_batch")  # fault ids for which a warning would be a false alarm
 
