@@ -1,9 +1,11 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench soak fuzz sanitize lint format clean
+.PHONY: help run test build bench soak lab fuzz sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
+SEEDS ?= 3
+CAPTURES ?= build/lab
 FUZZ_SECONDS ?= 60
 FILTER ?= .
 
@@ -11,7 +13,7 @@ help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000;'
-	@echo 'fuzz: FUZZ_SECONDS=60 for each target'
+	@echo 'lab: SEEDS=3 CAPTURES=build/lab; fuzz: FUZZ_SECONDS=60 for each target'
 
 run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
 	@deploy/install-deps.sh build run
@@ -36,6 +38,11 @@ soak: ## the crash test with KILLS random kill -9 points
 	@deploy/install-deps.sh build test
 	@deploy/build.sh release foreshockd
 	@/usr/bin/python3 tests/fault/daemon_crash_test.py --foreshockd build/release/bin/foreshockd --kills $(KILLS)
+
+lab: ## train, break and watch: every fault with SEEDS seeds; hours; writes docs/detection.md
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release foreshockd foreshock foreshock_python
+	@/usr/bin/python3 tests/lab/run.py build/release --captures '$(CAPTURES)' --seeds $(SEEDS)
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
 	@deploy/install-deps.sh build test dev

@@ -1,0 +1,71 @@
+"""The monitor around a training loop: three lines of it are `foreshock.watch`, `step` and `close`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import foreshock
+from lab.model import Decoder
+from lab.parallel import Grid
+
+# A run of 1 500 steps is short: all layers every 10 steps. The rest is the default, but for the
+# gradient norms, which the trainer measures anyway and over all shards.
+SAMPLING = {"spectra": {"every": 10, "groups": 1}, "gradients": {"every": 0}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Sink:
+    """Where the reports go: to a daemon, into captures, to both, or (neither given) nowhere.
+
+    Attributes:
+        run: the job's name.
+        server: host:port; "" for none.
+        capture: path of a .fscap or .jsonl file; "" for none. Ranks and attempts after the first
+            write beside it, `NAME.rank1.fscap`, `NAME.attempt2.fscap`.
+        launch: common to all ranks of one start of the lab.
+    """
+
+    run: str
+    server: str
+    capture: str
+    launch: str
+
+    def watch(
+        self, model: Decoder, optimizer: Any, grid: Grid, attempt: int, resume_step: int | None
+    ) -> "foreshock.Monitor | None":
+        if not self.server and not self.capture:
+            return None
+        identity: dict[str, Any] = dict(
+            launch_id=f"{self.launch}.{attempt}",
+            rank=grid.rank,
+            world_size=grid.world,
+            coordinates={"data": grid.data, "tensor": grid.tensor},
+            resume_step=resume_step,
+        )
+        capture = self._capture(grid.rank, attempt)
+        monitor = foreshock.watch(
+            model,
+            optimizer,
+            run=self.run,
+            server=self.server or None,
+            recorder=foreshock.Recorder(capture, self.run, **identity) if capture else None,
+            sampling=SAMPLING,
+            **identity,
+        )
+        for number, layer in enumerate(model.layers):
+            layer.self_attn.observe = _observer(monitor, number)
+        return monitor
+
+    def _capture(self, rank: int, attempt: int) -> str:
+        if not self.capture:
+            return ""
+        path = pathlib.Path(self.capture)
+        middle = (f".attempt{attempt}" if attempt > 1 else "") + (f".rank{rank}" if rank else "")
+        return os.fspath(path.with_name(f"{path.stem}{middle}{path.suffix}"))
+
+
+def _observer(monitor: "foreshock.Monitor", layer: int) -> Any:
+    return lambda query, key: monitor.attention(layer, query, key)

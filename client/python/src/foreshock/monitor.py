@@ -1,0 +1,474 @@
+"""Watches a model from inside the training process, without getting in its way.
+
+    monitor = foreshock.watch(model, optimizer, run="exp-42")
+    for step in range(first_step, steps):
+        ...                                  # forward, backward, optimizer.step()
+        monitor.step(step, loss=loss, grad_norm=grad_norm)
+    monitor.close()
+
+`step` does the sampling that is due and hands it over; a thread of its own turns it into reports and
+another one sends them. Nothing here waits for the daemon, runs a collective or reads a value from an
+accelerator. A failure inside is counted, said once in the log and never raised, unless strict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import numbers
+import os
+from typing import Any, Callable, Iterator, Mapping, Sequence, Union
+
+import torch
+
+from foreshock import device, lifetime, payloads
+from foreshock.client import OUTCOMES, Client
+from foreshock.discovery import Found, discover
+from foreshock.gradients import GradientNorms
+from foreshock.identity import make_hello
+from foreshock.log import Once, logger
+from foreshock.logits import LogitSamples
+from foreshock.packer import Job, Packer, Part
+from foreshock.recorder import Recorder
+from foreshock.reports import STEP_MAX, Scalar, check_name
+from foreshock.sampling import Sampling
+from foreshock.sampling import load as load_sampling
+from foreshock.stats import ClientStats
+from foreshock.taps import ForwardWatch, RouterTap
+from foreshock.v1 import ingest_pb2 as ingest
+from foreshock.v1 import types_pb2 as types
+from foreshock.weights import LayerSpectrum, RouterSampler, SpectrumSampler
+
+__all__ = ["Monitor", "MonitorStats", "Sampling", "watch"]
+
+
+@dataclasses.dataclass
+class MonitorStats:
+    steps: int = 0  # taken by Monitor.step
+    steps_ignored: int = 0  # repeated, backwards or no step at all
+    errors: int = 0  # inside the monitor; the first of each kind is in the log
+    recomputed: int = 0  # router forwards of activation checkpointing that were not counted
+    jobs_dropped: int = 0  # sampled steps that found the packing queue full
+    jobs_waiting: int = 0
+    last_error: str = ""
+    watched: tuple[str, ...] = ()  # one line per layer: what is watched, or why not
+    client: ClientStats = dataclasses.field(default_factory=ClientStats)
+
+    @property
+    def dropped(self) -> int:
+        return self.jobs_dropped + self.client.dropped
+
+
+def watch(
+    model: Union[torch.nn.Module, Sequence[torch.nn.Module]],
+    optimizer: Any = None,
+    *,
+    run: str,
+    server: str | None = None,
+    sampling: Union[None, Sampling, Mapping[str, Any], str, os.PathLike[str]] = None,
+    patterns: Sequence[Any] | None = None,
+    coordinates: Mapping[str, int] | None = None,
+    labels: Mapping[str, str] | None = None,
+    launch_id: str | None = None,
+    resume_step: int | None = None,
+    strict: bool = False,
+    recorder: Recorder | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    **client_options: Any,
+) -> Monitor:
+    """Finds attention and MoE routers in `model` and starts to watch them.
+
+    Args:
+        model: the module of this rank, with or without a wrapper (DDP), or its pipeline chunks;
+            weights must be there.
+        optimizer: its learning rate is sent as `lr`; fp32 masters it keeps are read.
+        run: the job's name.
+        server: host:port; absent: FORESHOCK_SERVER, else 127.0.0.1:7317.
+        sampling: see foreshock.sampling; a Sampling, a mapping or the path of a YAML file.
+        patterns: foreshock.patterns entries that are tried before the built-in ones.
+        coordinates: of this rank, {"data": 3, "tensor": 1}; absent: see foreshock.identity.
+        launch_id: the same on all ranks of a launch; absent: see foreshock.identity.
+        resume_step: the first step this launch will run, after a checkpoint was loaded.
+        strict: raise what goes wrong inside instead of counting it; for tests.
+        recorder: writes a capture instead of sending; with `server` given, does both.
+        client_options: further options of foreshock.Client.
+
+    Raises:
+        ValueError: an argument that is wrong, also when not strict: nothing has begun yet.
+    """
+    chosen = load_sampling(sampling)
+    chunks = [model] if isinstance(model, torch.nn.Module) else list(model)
+    whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
+    found = discover(whole, tuple(patterns or ()))
+    for line in found.lines:
+        logger.info("%s", line)
+    if not found.attention and not found.routers:
+        logger.warning(
+            "found neither attention nor routers in %s: only what step() is given will be sent; "
+            "name them with patterns= (foreshock.patterns)", type(chunks[0]).__name__,
+        )  # fmt: skip
+    options: dict[str, Any] = dict(
+        launch_id=launch_id,
+        rank=rank,
+        world_size=world_size,
+        coordinates=coordinates,
+        labels=labels,
+        resume_step=resume_step,
+        model=found.shape,
+        plan=_plan(found, chosen),
+    )
+    sinks: list[Union[Client, Recorder]] = []
+    if recorder is not None:
+        recorder.introduce(make_hello(run, **options))
+        sinks.append(recorder)
+    if recorder is None or server is not None:
+        sinks.insert(0, Client(run, server, **options, **client_options))
+    return Monitor(chunks, optimizer, found, chosen, sinks, resume_step, strict)
+
+
+def _plan(found: Found, sampling: Sampling) -> list[ingest.PlanEntry]:
+    """What will be sent and how often, so that the daemon can tell silence from health."""
+    plan = []
+
+    def add(kind: int, layers: list[int], every: int, offset: int = 0) -> None:
+        if every > 0 and layers:
+            phase = (sampling.phase + offset) % every
+            plan.append(
+                ingest.PlanEntry(kind=kind, layers=layers, every_steps=every, phase_step=phase)
+            )
+
+    spectra = sampling.spectra
+    for group in range(spectra.groups):
+        layers = [a.layer for i, a in enumerate(found.attention) if i % spectra.groups == group]
+        add(types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, group * spectra.every // spectra.groups)
+    routers = [router.layer for router in found.routers]
+    add(types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
+    add(types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, sampling.router.weights_every)
+    return plan
+
+
+class Monitor:
+    """Made by `watch`. To be used from the training thread; `stats` and `close` from any."""
+
+    def __init__(
+        self,
+        chunks: Sequence[torch.nn.Module],
+        optimizer: Any,
+        found: Found,
+        sampling: Sampling,
+        sinks: Sequence[Union[Client, Recorder]],
+        resume_step: int | None,
+        strict: bool,
+    ) -> None:
+        self.found = found
+        self._optimizer = optimizer
+        self._sampling = sampling
+        self._sinks = sinks
+        self._strict = strict
+        self._stats = MonitorStats(watched=tuple(found.lines))
+        self._once = Once(logging.WARNING)
+        self._last_step = -1
+        self._evaluating = False
+        self._closed = False
+        self._events: list[ingest.Summary] = []
+        self._names: set[str] = set()  # of scalars, checked
+        self._norms: dict[str, torch.Tensor] | None = None
+        first = next((p for chunk in chunks for p in chunk.parameters()), torch.empty(0))
+        self._device = device.of(first.device)
+        self._several_ranks = sinks[0].hello.world_size > 1
+        # Sharded ranks hold other heads of the same layer: tensor rank t the t-th share.
+        shard = sinks[0].hello.coordinates.tensor
+        self._spectra = SpectrumSampler(found.attention, sampling.spectra, optimizer, shard)
+        self._router_weights = RouterSampler(found.routers, optimizer)
+        self._gradients = GradientNorms(chunks, found)
+        self._logits = LogitSamples(sampling.logits.rows)
+        self._forwards = ForwardWatch(chunks) if found.routers else None
+        self._taps = [
+            RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
+            for layer in found.routers
+            if sampling.router.every > 0 and self._forwards is not None
+        ]
+        self._packer = Packer(sinks, strict)
+        self._alive = lifetime.Owner(self)
+        self._arm(resume_step)
+
+    def step(
+        self,
+        step: int,
+        *,
+        loss: Any = None,
+        grad_norm: Any = None,
+        tokens: int | None = None,
+        skipped: bool = False,
+        policy_mismatch: ingest.Summary | None = None,
+        **scalars: Any,
+    ) -> None:
+        """Says that optimizer step `step` is done; to be called after optimizer.step().
+
+        Args:
+            step: the global step, >= 0, growing. A step that does not grow is ignored and counted.
+            loss, grad_norm: numbers or 0-d tensors; grad_norm before clipping.
+            tokens: of this rank in this step.
+            skipped: the optimizer step was skipped (loss scaling).
+            policy_mismatch: of foreshock.policy_mismatch.
+            scalars: more numbers, 0-d tensors or foreshock.Scalar, by name ([a-z][a-z0-9_]*); None
+                is left out.
+        """
+        if self._closed or not self._alive.here():
+            return
+        try:
+            self._step(step, loss, grad_norm, tokens, skipped, policy_mismatch, scalars)
+        except Exception as error:
+            self._failed("step", error)
+
+    def gradients(self) -> None:
+        """Measures the gradients of the step in progress; optional. Call it after backward and
+        before clipping or zero_grad where a loop clears gradients before `step` is called."""
+        if self._closed or not self._alive.here():
+            return
+        try:
+            if self._sampling.due(self._sampling.gradients.every, self._last_step + 1):
+                self._norms = self._gradients.measure()
+        except Exception as error:
+            self._failed("gradients", error)
+
+    def attention(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, *, causal: bool = True
+    ) -> None:
+        """Samples pre-softmax logits; optional, to be called where rotated Q and K are at hand.
+
+        `query` [batch, heads, tokens, r], `key` [batch, key heads, tokens, r]: of this rank. Takes
+        the first sequence of the step; other steps than those due, recomputed and evaluation
+        forwards are passed over.
+        """
+        if self._closed or self._evaluating or not self._alive.here():
+            return
+        try:
+            if not self._sampling.due(self._sampling.logits.every, self._last_step + 1):
+                return
+            if self._forwards is None or not self._forwards.recomputing():
+                self._logits.add(layer, query, key, causal)
+        except Exception as error:
+            self._failed("attention", error)
+
+    def event(self, kind: str, step: int | None = None, name: str = "", detail: str = "") -> None:
+        """Declares a change: warmup_end, lr_phase, batch_size, data_change, evaluation,
+        checkpoint_saved (`name` is the checkpoint) or note. Travels with the next `step`."""
+        if self._closed or not self._alive.here():
+            return
+        try:
+            at = max(0, self._last_step) if step is None else step
+            self._events.append(payloads.event(kind, at, name[:256], detail[:4096]))
+        except Exception as error:
+            self._failed("event", error)
+
+    @contextlib.contextmanager
+    def eval(self) -> Iterator[None]:
+        """Inside, routers are not sampled and `step` sends its scalars as evaluation."""
+        before, self._evaluating = self._evaluating, True
+        self._set_armed(False)
+        try:
+            yield
+        finally:
+            self._evaluating = before
+            if not before:
+                self._arm(self._last_step + 1)
+
+    def stats(self) -> MonitorStats:
+        stats = dataclasses.replace(self._stats)
+        stats.recomputed = sum(tap.recomputed for tap in self._taps)
+        stats.jobs_dropped, stats.jobs_waiting = self._packer.dropped, self._packer.waiting
+        if self._packer.errors:
+            stats.errors += self._packer.errors
+            stats.last_error = self._packer.last_error
+        if isinstance(self._sinks[0], Client):
+            stats.client = self._sinks[0].stats()
+        return stats
+
+    def close(self, outcome: str = "finished", timeout: float = 10.0) -> bool:
+        """Removes the hooks, delivers what is queued and says goodbye. False if something was lost.
+
+        `outcome`: finished, failed or preempted. Later calls do nothing.
+        """
+        if outcome not in OUTCOMES:
+            raise ValueError(f"outcome is {outcome!r}; allowed: {', '.join(OUTCOMES)}")
+        if self._closed or not self._alive.here():
+            return False
+        self._closed = True
+        self._alive.release()
+        for tap in self._taps:
+            tap.remove()
+        if self._forwards is not None:
+            self._forwards.remove()
+        left = self._packer.close(timeout)
+        return all([sink.close(outcome, left) for sink in self._sinks])
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close("finished" if kind is None else "failed")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a foreshock.Monitor belongs to its process; call watch() in each")
+
+    # Inside.
+
+    def _step(
+        self,
+        step: int,
+        loss: Any,
+        grad_norm: Any,
+        tokens: int | None,
+        skipped: bool,
+        policy_mismatch: ingest.Summary | None,
+        scalars: dict[str, Any],
+    ) -> None:
+        if isinstance(step, bool) or not isinstance(step, numbers.Integral):
+            self._ignore(f"step is {step!r}", "a whole number")
+            return
+        step = int(step)
+        if self._evaluating:
+            if not 0 <= step <= STEP_MAX:
+                self._ignore(f"step is {step}", "0..2^53")
+                return
+            job = Job(step, phase="eval")
+            self._add_scalars(job, loss, grad_norm, scalars)
+            self._hand_over(job)
+            return
+        if not self._last_step < step <= STEP_MAX:
+            self._ignore(
+                f"step is {step}, the last one was {self._last_step}",
+                "growing steps; after going back to a checkpoint call watch() again",
+            )
+            return
+        if self._forwards is not None:
+            self._forwards.start_of_step()
+        job = Job(step, tokens=int(tokens or 0), skipped=bool(skipped))
+        if self._sampling.due(self._sampling.scalars.every, step):
+            self._add_scalars(job, loss, grad_norm, scalars)
+        job.summaries, self._events = self._events, []
+        if policy_mismatch is not None:
+            job.summaries.append(policy_mismatch)
+        self._stats.steps += 1
+        self._last_step = step
+        with torch.no_grad():
+            has_norm = grad_norm is not None or "grad_norm" in scalars
+            self._tier("gradients", self._sample_gradients, job, grad_norm if has_norm else None)
+            for tap in self._taps:
+                self._tier(tap.layer.path, self._sample_router, job, tap)
+            self._tier("router weights", self._sample_router_weights, job)
+            for layer in self._spectra.due(step, self._sampling):
+                self._tier(layer.layer.path, self._sample_spectrum, job, layer)
+            self._tier("logits", self._sample_logits, job)
+        self._hand_over(job)
+        self._arm(step + 1)
+
+    def _tier(self, what: str, sample: Callable[..., None], *arguments: Any) -> None:
+        """What fails costs itself only."""
+        try:
+            sample(*arguments)
+        except Exception as error:
+            self._failed(what, error)
+
+    def _sample_gradients(self, job: Job, grad_norm: Any) -> None:
+        norms, self._norms = self._norms, None
+        if self._sampling.due(self._sampling.gradients.every, job.step):
+            norms = self._gradients.measure() if norms is None else norms
+            for name, value in self._gradients.scalars(norms, grad_norm):
+                self._add(job, name, value)
+
+    def _sample_router(self, job: Job, tap: RouterTap) -> None:
+        scores, counts, bias = tap.take()  # taken in any case: it may have listened too early
+        if not self._sampling.due(self._sampling.router.every, job.step):
+            return
+        layer = tap.layer
+        kind = "sigmoid_logits" if layer.sigmoid else "softmax_logits"
+        if scores is not None:
+            job.parts.append(
+                Part(
+                    [scores] if bias is None else [scores, bias],
+                    lambda arrays: payloads.router_gates(
+                        layer.layer, arrays[0], kind, layer.top_k, *arrays[1:]
+                    ),
+                )
+            )
+        if counts is not None:
+            job.parts.append(
+                Part([counts], lambda arrays: payloads.router_load(layer.layer, arrays[0]))
+            )
+
+    def _sample_router_weights(self, job: Job) -> None:
+        if self._sampling.due(self._sampling.router.weights_every, job.step):
+            job.parts.extend(self._router_weights.sample())
+
+    def _sample_spectrum(self, job: Job, layer: LayerSpectrum) -> None:
+        part = layer.sample(job.step)
+        if part is not None:
+            job.parts.append(part)
+
+    def _sample_logits(self, job: Job) -> None:
+        job.parts.extend(self._logits.take(self._spectra.first_head))
+
+    def _add_scalars(
+        self, job: Job, loss: Any, grad_norm: Any, scalars: Mapping[str, Any]
+    ) -> None:
+        if loss is not None:
+            self._add(job, "loss", loss, "mean")
+            if self._several_ranks:  # which rank's loss is not finite
+                self._add(job, "loss", loss, "mean", "rank")
+        if grad_norm is not None:
+            self._add(job, "grad_norm", grad_norm)
+        if job.tokens:
+            self._add(job, "tokens", job.tokens, "sum")
+        groups = getattr(self._optimizer, "param_groups", None)
+        if groups and "lr" not in scalars and job.phase == "train":
+            self._add(job, "lr", groups[0]["lr"])
+        for name, value in scalars.items():
+            if isinstance(value, Scalar):
+                self._add(job, name, value.value, value)
+            elif value is not None:
+                self._add(job, name, value)
+
+    def _add(
+        self, job: Job, name: str, value: Any, kind: str | Scalar = "last", scope: str = "global"
+    ) -> None:
+        """One bad value costs itself only. `kind`: a reduction, or a Scalar that says it all."""
+        try:
+            if name not in self._names:
+                check_name(name)
+                self._names.add(name)
+            if not isinstance(kind, Scalar):
+                kind = Scalar(0.0, None, kind, scope)
+            job.add_scalar(name, value, kind)
+        except ValueError as error:
+            self._failed("step", error)
+
+    def _hand_over(self, job: Job) -> None:
+        job.start_transfer(self._device)
+        self._packer.put(job)
+
+    def _arm(self, next_step: int | None) -> None:
+        """Hooks listen in the forwards before a sampled step; if the next one is not known yet, too."""
+        every = self._sampling.router.every
+        self._set_armed(next_step is None or self._sampling.due(every, next_step))
+
+    def _set_armed(self, armed: bool) -> None:
+        for tap in self._taps:
+            tap.armed = armed
+
+    def _ignore(self, found: str, allowed: str) -> None:
+        self._stats.steps_ignored += 1
+        message = f"Monitor.step: {found}; allowed: {allowed}; ignored"
+        if self._strict:
+            raise ValueError(message)
+        self._once.say("ignored step", message)
+
+    def _failed(self, where: str, error: Exception) -> None:
+        if self._strict:
+            raise error
+        self._stats.errors += 1
+        self._stats.last_error = f"{where}: {type(error).__name__}: {error}"
+        self._once.say(f"{where} {type(error).__name__}", self._stats.last_error)
