@@ -5,10 +5,10 @@
     ... --model wide --pairs 200 --daemon stalled
 
 Two models of one seed take turns on the same batches, in random order within a pair. Between steps
-the watched one's background threads are waited for, outside the clock: what they burn is reported by
-itself (background CPU), since on a machine that trains on all its cores it comes on top. Reported are
-the median of the pairs' ratios, the ratio of the sums (which sampled steps weigh into as they are) and
-95 % bootstrap intervals of both.
+the watched one's background threads are waited for, outside the clock: what they burn is reported
+by itself (background CPU), since on a machine that trains on all its cores it comes on top.
+Reported are the median of the pairs' ratios, the ratio of the sums (which sampled steps weigh into
+as they are) and 95 % bootstrap intervals of both.
 """
 
 import argparse
@@ -47,7 +47,8 @@ class Trained:
 
     def step(self, step):
         inputs, targets = standins.batch(step, **self.batch)
-        loss = torch.nn.functional.cross_entropy(self.model(inputs).flatten(0, 1), targets.flatten())
+        logits = self.model(inputs).flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(logits, targets.flatten())
         self.optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -132,7 +133,8 @@ def report(name, daemon, result):
 def is_sampled(sampling, step):
     groups = range(sampling.spectra.groups)
     offsets = [g * sampling.spectra.every // sampling.spectra.groups for g in groups]
-    return (sampling.due(sampling.router.every, step) or sampling.due(sampling.gradients.every, step)
+    return (sampling.due(sampling.router.every, step)
+            or sampling.due(sampling.gradients.every, step)
             or any(sampling.due(sampling.spectra.every, step, offset) for offset in offsets))
 
 

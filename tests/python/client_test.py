@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""foreshock.Client: what it sends, keeps, drops and survives, against a daemon of the test's own."""
+"""foreshock.Client: what it sends, keeps, drops and survives, against a daemon of its own."""
 
 import os
 import pathlib
@@ -58,7 +58,8 @@ class Sending(Case):
         client.report(1, {"loss": 1.0})
         self.assertTrue(client.flush(10))
         first, second = (r.summaries[0].scalars for r in daemon.reports)
-        self.assertEqual([(d.name, d.unit) for d in first.declare], [("loss", "nats"), ("own", "s")])
+        declared = [(d.name, d.unit) for d in first.declare]
+        self.assertEqual(declared, [("loss", "nats"), ("own", "s")])
         self.assertEqual(first.declare[1].scope, types.SCOPE_RANK)
         self.assertEqual(list(first.weights), [1.0, 3.0])
         self.assertEqual(len(second.declare), 0)

@@ -45,11 +45,12 @@ class Case(unittest.TestCase):
         with grpc.insecure_channel(daemon.grpc) as channel:
             stub = query_grpc.QueryServiceStub(channel)
             answers = list(stub.QueryPoints(query.QueryPointsRequest(selector=selector)))
-        return {
-            (a.series.layer if a.series.HasField("layer") else -1, a.series.unit_id, p.step): p.value
-            for a in answers
-            for p in a.points
-        }
+        found = {}
+        for answer in answers:
+            series = answer.series
+            layer = series.layer if series.HasField("layer") else -1
+            found.update({(layer, series.unit_id, p.step): p.value for p in answer.points})
+        return found
 
 
 class Arrives(Case):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is recognised in trees of modules, which rows are taken for which head, what is left alone."""
+"""What is recognised in trees of modules, which rows belong to which head, what is left alone."""
 
 import pathlib
 import sys

@@ -76,7 +76,8 @@ class HuggingFace(Case):
         args = control = object()
 
         def call(event, **given):
-            getattr(callback, event)(args, state, control, model=model, optimizer=optimizer, **given)
+            getattr(callback, event)(args, state, control, model=model, optimizer=optimizer,
+                                     **given)
 
         call("on_train_begin")
         call("on_epoch_begin")

@@ -56,7 +56,8 @@ class Recording(unittest.TestCase):
                                 world_size=2, model={"experts": width}) as recorder:
             for step in range(steps):
                 counts = foreshock.payloads.router_load(0, np.arange(width) + step)
-                recorder.report(step, {"loss": 2.0, "lr": float("nan")}, [counts], time_unix_ns=step)
+                recorder.report(step, {"loss": 2.0, "lr": float("nan")}, [counts],
+                                time_unix_ns=step)
 
     def test_both_forms_hold_the_same_records(self):
         self.write(self.path("a.jsonl"))

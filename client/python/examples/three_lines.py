@@ -69,7 +69,8 @@ def main():
     for step in range(arguments.steps):
         start = torch.randint(VOCABULARY, (8, 1))
         tokens = (start + 3 * torch.arange(LENGTH + 1)) % VOCABULARY
-        loss = nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        logits = model(tokens[:, :-1]).flatten(0, 1)
+        loss = nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         grad_norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)

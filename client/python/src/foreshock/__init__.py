@@ -5,7 +5,8 @@
     ...
     monitor.step(step, loss=loss, grad_norm=grad_norm)
 
-`watch` needs torch; everything else needs numpy, grpcio and protobuf only. docs/python.md teaches it.
+`watch` needs torch; everything else needs numpy, grpcio and protobuf only. docs/python.md teaches
+it.
 """
 
 from foreshock import payloads

@@ -170,7 +170,10 @@ class Client:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.close("finished" if kind is None else "failed", detail="" if kind is None else repr(error))
+        if kind is None:
+            self.close()
+        else:
+            self.close("failed", detail=repr(error))
 
     def __reduce__(self) -> Any:
         raise TypeError("a foreshock.Client belongs to its process; make one in each")

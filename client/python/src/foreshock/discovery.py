@@ -119,7 +119,8 @@ def _attention_at(
     for pattern in table:
         if pattern.path and not re.search(pattern.path, path):
             continue
-        names = [n for n in (pattern.q, pattern.k, pattern.fused, pattern.q_down, pattern.k_down) if n]
+        named = (pattern.q, pattern.k, pattern.fused, pattern.q_down, pattern.k_down)
+        names = [name for name in named if name]
         parts = [_child(module, name) for name in names]
         if not parts or any(part is None for part in parts):
             continue
@@ -238,7 +239,9 @@ def _build_latent(
         raise Skip(f"{pattern.q} has {q_rows} rows, no whole heads of {nope} + {rope}")
     heads = q_rows // (nope + rope)
     if k_rows % heads or k_rows // heads < nope:
-        raise Skip(f"{pattern.k} has {k_rows} rows, which {heads} heads of at least {nope} do not fill")
+        raise Skip(
+            f"{pattern.k} has {k_rows} rows, which {heads} heads of at least {nope} do not fill"
+        )
     down_rows, hidden = _extent(module, pattern.k_down, pattern)
     if down_rows < latent:
         raise Skip(f"{pattern.k_down} has {down_rows} rows, {pattern.k} takes {latent}")
@@ -260,7 +263,9 @@ def _build_latent(
 
 def _need(value: int, what: str, argument: str) -> None:
     if not value:
-        raise Skip(f"{what} is not to be found on the module or its config; give {argument}= in patterns=")
+        raise Skip(
+            f"{what} is not to be found on the module or its config; give {argument}= in patterns="
+        )
 
 
 def _is_conv1d(module: Any, name: str) -> bool:
@@ -308,8 +313,8 @@ def _same_shape(layer: AttentionLayer, others: Sequence[AttentionLayer]) -> None
     for what in ("latent", "head_dim", "hidden"):
         if getattr(layer, what) != getattr(first, what):
             raise Skip(
-                f"{what} is {getattr(layer, what)}, that of {first.path} is {getattr(first, what)}; "
-                "a run has one shape"
+                f"{what} is {getattr(layer, what)}, that of {first.path} is "
+                f"{getattr(first, what)}; a run has one shape"
             )
 
 
@@ -325,15 +330,15 @@ def _router_at(
         gate = _child(module, pattern.gate) if pattern.gate else module
         if not isinstance(gate, torch.nn.Module):
             continue
-        if pattern.experts and not isinstance(getattr(module, pattern.experts, None), torch.nn.Module):
+        beside = getattr(module, pattern.experts, None) if pattern.experts else None
+        if pattern.experts and not isinstance(beside, torch.nn.Module):
             continue
         gate_path = f"{path}.{pattern.gate}".strip(".")
         experts, hidden = _weight_of(gate, gate_path).shape
         declared = _size("experts", gate, module)
         if not declared and pattern.experts:
-            siblings = getattr(module, pattern.experts)
-            declared = len(siblings) if isinstance(siblings, torch.nn.ModuleList) else 0
-            declared = declared or _size("experts", siblings, model)
+            declared = len(beside) if isinstance(beside, torch.nn.ModuleList) else 0
+            declared = declared or _size("experts", beside, model)
         if declared and declared != experts:
             raise Skip(f"{gate_path} has {experts} rows for {declared} experts")
         if experts < 2:

@@ -1,9 +1,9 @@
 """Norms of the gradients of W_Q, W_K and the routers, beside the norm of all: train.grad_norm_*.
 
-The rules look at the share of W_Q and W_K in the whole, so all norms must be of one moment. When the
-training loop gives a `grad_norm` from before clipping and the gradients have been clipped since, the
-parts are scaled back by the ratio of that norm to the one measured here. Where a fused weight holds
-Q and K, their rows are taken. Of a sharded model a rank measures its own shard.
+The rules look at the share of W_Q and W_K in the whole, so all norms must be of one moment. When
+the training loop gives a `grad_norm` from before clipping and the gradients have been clipped
+since, the parts are scaled back by the ratio of that norm to the one measured here. Where a fused
+weight holds Q and K, their rows are taken. Of a sharded model a rank measures its own shard.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     A' = [dQ/a, Q/q],  B' = [aK, q dK],  gram_a = A'^T A',  gram_b = B'^T B'   (both [2r, 2r])
 
 so that A' B'^T is the first-order change of W_Q W_K^T. All in double: the spectra the daemon reads
-off double Grams hold 1e-9 (docs/indicators/attention.md 1.4). a and q are powers of two near |dQ| and
-|Q|, so scaling rounds nothing. Cost per head: 16 d r^2 multiply-adds.
+off double Grams hold 1e-9 (docs/indicators/attention.md 1.4). a and q are powers of two near |dQ|
+and |Q|, so scaling rounds nothing. Cost per head: 16 d r^2 multiply-adds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def balanced_grams(
     """From the heads' rows of W_Q and W_K, each [n, r, d]; n query heads, K repeated per head."""
     q, k = q_base.double(), k_base.double()
     dq, dk = q_now.double() - q, k_now.double() - k
-    norm_q, norm_k, norm_dq, norm_dk = (torch.linalg.vector_norm(x, dim=(1, 2)) for x in (q, k, dq, dk))
+    norm_q, norm_k, norm_dq, norm_dk = (
+        torch.linalg.vector_norm(x, dim=(1, 2)) for x in (q, k, dq, dk)
+    )
     scale_q = _power_of_two(norm_q)
     # Without a change of Q the scale that balances B' stands in.
     scale_a = _power_of_two(torch.where(norm_dq > 0, norm_dq, scale_q * norm_dk / norm_k))

@@ -1,11 +1,13 @@
 """Who speaks: run, launch, rank, place in the parallel grid. From arguments, else the environment.
 
-| what | from, in this order |
-|---|---|
-| server | argument, FORESHOCK_SERVER, 127.0.0.1:7317 |
-| rank, world_size | argument, torch.distributed if initialised, RANK / WORLD_SIZE, SLURM_PROCID / SLURM_NTASKS, 0 / 1 |
-| coordinates | argument, FORESHOCK_COORDINATES ("data=3,tensor=1"), else all ranks are data-parallel |
-| launch_id | argument, FORESHOCK_LAUNCH_ID, torchrun's run id, Slurm's job id, MASTER_ADDR:MASTER_PORT, random |
+Each is the argument if given, else, in this order, from:
+
+    server            FORESHOCK_SERVER, 127.0.0.1:7317
+    rank, world_size  torch.distributed if initialised, RANK and WORLD_SIZE, SLURM_PROCID and
+                      SLURM_NTASKS, 0 and 1
+    coordinates       FORESHOCK_COORDINATES ("data=3,tensor=1"), all ranks data-parallel
+    launch_id         FORESHOCK_LAUNCH_ID, torchrun's run id, Slurm's job id,
+                      MASTER_ADDR:MASTER_PORT, random for a single rank
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
         monitor.step(step, loss=loss, grad_norm=grad_norm)
     monitor.close()
 
-`step` does the sampling that is due and hands it over; a thread of its own turns it into reports and
-another one sends them. Nothing here waits for the daemon, runs a collective or reads a value from an
-accelerator. A failure inside is counted, said once in the log and never raised, unless strict.
+`step` does the sampling that is due and hands it over; a thread of its own turns it into reports
+and another one sends them. Nothing here waits for the daemon, runs a collective or reads a value
+from an accelerator. A failure inside is counted, said once in the log and never raised, unless
+strict.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def _plan(found: Found, sampling: Sampling) -> list[ingest.PlanEntry]:
     spectra = sampling.spectra
     for group in range(spectra.groups):
         layers = [a.layer for i, a in enumerate(found.attention) if i % spectra.groups == group]
-        add(types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, group * spectra.every // spectra.groups)
+        offset = group * spectra.every // spectra.groups
+        add(types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, offset)
     routers = [router.layer for router in found.routers]
     add(types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
     add(types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, sampling.router.weights_every)
@@ -451,7 +453,7 @@ class Monitor:
         self._packer.put(job)
 
     def _arm(self, next_step: int | None) -> None:
-        """Hooks listen in the forwards before a sampled step; if the next one is not known yet, too."""
+        """Hooks listen in the forwards of a sampled step, and if the next step is not known."""
         every = self._sampling.router.every
         self._set_armed(next_step is None or self._sampling.due(every, next_step))
 

@@ -1,7 +1,8 @@
 """Between the training thread and the sender: a job per step, turned into a report by a thread.
 
-The training thread fills a Job with numbers and tensors, starts the one copy to the host and puts it
-into a bounded queue; the packer's thread waits for the copy, builds the summaries and reports them.
+The training thread fills a Job with numbers and tensors, starts the one copy to the host and puts
+it into a bounded queue; the packer's thread waits for the copy, builds the summaries and reports
+them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Job:
         """`value`: a number or a tensor of one element, which is not read if a device holds it."""
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
             if value.numel() != 1:
-                raise ValueError(f"scalar {name!r} has shape {tuple(value.shape)}; allowed: one element")
+                raise ValueError(f"scalar {name!r} is {tuple(value.shape)}; allowed: one number")
             self._on_device.append((name, kind))
             self._device_values.append(value.detach().reshape(()).double())
             return

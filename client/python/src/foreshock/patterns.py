@@ -1,13 +1,14 @@
 """The names by which attention and routers are recognised: one table, first match wins.
 
-An entry says which children of a module (dotted names relative to it) hold the weights and how their
-rows belong to heads. `foreshock.watch(..., patterns=[...])` puts entries of your own before these:
+An entry says which children of a module (dotted names relative to it) hold the weights and how
+their rows belong to heads. `foreshock.watch(..., patterns=[...])` puts entries of your own before
+these:
 
-    foreshock.patterns.Attention("mine", q="proj_q", k="proj_k", path=r"blocks\\.\\d+\\.mix", heads=8)
+    Attention("mine", q="proj_q", k="proj_k", path=r"blocks\\.\\d+\\.mix", heads=8)
 
 Layouts of a fused weight [out, in], for n query and m key heads of size r:
-    concat       n*r rows of Q, then m*r of K, then V              (GPT-2, Phi-3, timm, nn.MultiheadAttention)
-    grouped      per key head: its n/m query heads, K, V           (Megatron linear_qkv, GPT-NeoX where n = m)
+    concat     n*r rows of Q, then m*r of K, then V     GPT-2, Phi-3, timm, nn.MultiheadAttention
+    grouped    per key head: its n/m query heads, K, V  Megatron linear_qkv, GPT-NeoX (n = m)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Attention:
     fused: str = ""  # child with `weight`, or a parameter, that holds Q, K and V
     layout: str = "concat"  # of `fused`
     transposed: bool = False  # weight is [in, out] (Conv1D)
-    q_down: str = ""  # multi-head latent attention: W_Q = q . norm gain . q_down; absent: q is whole
+    q_down: str = ""  # latent attention: W_Q = q . norm gain . q_down; absent: q is whole
     q_norm: str = ""
     k_down: str = ""  # its first rows, as many as k has columns, are the latent; the rest is rotary
     k_norm: str = ""

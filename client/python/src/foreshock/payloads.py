@@ -81,7 +81,7 @@ def attention_logits(
     columns_complete: bool = True,
     column_zero_is_first: bool = True,
 ) -> ingest.Summary:
-    """`logits` [heads, rows, columns], scaled by 1/sqrt(r), -inf where masked; `max_logit` [heads]."""
+    """`logits` [heads, rows, columns], scaled, -inf where masked; `max_logit` [heads]."""
     return ingest.Summary(
         attention_logits=ingest.AttentionLogits(
             layer=layer,

@@ -29,7 +29,9 @@ _END_MARK = b"\0"
 
 
 class Recorder:
-    def __init__(self, path: str | os.PathLike[str], run: str = "recorded", **identity: Any) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], run: str = "recorded", **identity: Any
+    ) -> None:
         """`identity`: what Client takes (launch_id, rank, world_size, coordinates, model, ...).
 
         Raises ValueError for another ending, OSError if the folder cannot be written, ImportError
@@ -38,7 +40,9 @@ class Recorder:
         self.path = os.fspath(path)
         self.hello = make_hello(run, **identity)
         if not self.path.endswith((".fscap", ".jsonl")):
-            raise ValueError(f"capture is {self.path!r}; allowed: a name ending in .fscap or .jsonl")
+            raise ValueError(
+                f"capture is {self.path!r}; allowed: a name ending in .fscap or .jsonl"
+            )
         self._temporary = f"{self.path}.{os.getpid()}.tmp"
         file = open(self._temporary, "wb")
         self._out = _Fscap(file) if self.path.endswith(".fscap") else _Jsonl(file)
@@ -119,7 +123,10 @@ class Recorder:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.close("finished" if kind is None else "failed", detail="" if kind is None else repr(error))
+        if kind is None:
+            self.close()
+        else:
+            self.close("failed", detail=repr(error))
 
     def __reduce__(self) -> Any:
         raise TypeError("a foreshock.Recorder belongs to its process; make one in each")

@@ -1,8 +1,9 @@
 """Keeps one stream to the daemon open from a background thread and sends what is queued.
 
-The wire's rules are those of docs/compatibility.md: a report stays in the queue until its Ack, a new
-stream begins after HelloAck.last_committed_seq, a refusal ends everything. Threads: any thread may
-call the public methods; the sender's own thread reads answers; gRPC's thread pulls what to write.
+The wire's rules are those of docs/compatibility.md: a report stays in the queue until its Ack, a
+new stream begins after HelloAck.last_committed_seq, a refusal ends everything. Threads: any thread
+may call the public methods; the sender's own thread reads answers; gRPC's thread pulls what to
+write.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class ClientStats:
     connected: bool = False
     refused: bool = False  # the daemon said INVALID_ARGUMENT: nothing is sent any more
     last_error: str = ""  # why the last stream ended; empty: none has
-    # Reports not taken, or given up: queue_full, too_large, refused, rejected, closed, forked, invalid.
+    # Reports not taken, or given up: queue_full, too_large, refused, rejected, closed, forked.
     drops: dict[str, int] = dataclasses.field(default_factory=dict)
     rejections: list[str] = dataclasses.field(default_factory=list)  # newest reasons
 

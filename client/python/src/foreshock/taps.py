@@ -2,8 +2,8 @@
 
 Two things a hook must tell apart: a forward of the training step, and one that activation
 checkpointing repeats in the backward pass. The repeated one runs while the model's own forward does
-not, so a pair of hooks on the model says which it is. Where the model's forward is never called as a
-whole (only its parts are), nothing can be told apart and all count.
+not, so a pair of hooks on the model says which it is. Where the model's forward is never called as
+a whole (only its parts are), nothing can be told apart and all count.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class RouterTap:
         scores = torch.cat(self._scores) if self._scores else None
         counts, self._counts = self._counts, None
         self._scores, self._sampled = [], 0
-        bias = next((b for b in (getattr(self.layer.gate, name, None)
-                                 for name in CORRECTION_BIAS_NAMES) if b is not None), None)  # fmt: skip
+        biases = (getattr(self.layer.gate, name, None) for name in CORRECTION_BIAS_NAMES)
+        bias = next((b for b in biases if b is not None), None)
         if bias is not None and scores is not None:
             bias = bias.detach().to(torch.float32, copy=True)
         return scores, counts, bias

@@ -3,8 +3,8 @@
     from foreshock.integrations.huggingface import ForeshockCallback
     Trainer(..., callbacks=[ForeshockCallback(run="exp-42")])
 
-A step is the Trainer's `global_step`. What the Trainer logs for a step comes after its on_step_end, so
-the step is told when the next one begins; with logging_steps=1 every step has its loss. Not run
+A step is the Trainer's `global_step`. What the Trainer logs for a step comes after its on_step_end,
+so the step is told when the next one begins; with logging_steps=1 every step has its loss. Not run
 against the real library: tested against the documented order of calls.
 """
 

@@ -3,8 +3,9 @@
     from foreshock.integrations.lightning import ForeshockCallback
     Trainer(callbacks=[ForeshockCallback(run="exp-42")])
 
-A step is the trainer's `global_step` after an optimizer step; batches that only accumulate gradients
-tell nothing. Not run against the real library: tested against the documented order of calls.
+A step is the trainer's `global_step` after an optimizer step; batches that only accumulate
+gradients tell nothing. Not run against the real library: tested against the documented order of
+calls.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class MegatronWatcher:
         loss_scale: float | None = None,
         tokens: int | None = None,
     ) -> None:
-        """`loss_dict` is empty on all but the last pipeline stage. A skipped iteration's norm, which
-        is not finite, belongs to loss scaling and is left out."""
+        """`loss_dict` is empty on all but the last pipeline stage. A skipped iteration's norm,
+        which is not finite, belongs to loss scaling and is left out."""
         norm_is_finite = not isinstance(grad_norm, float) or math.isfinite(grad_norm)
         self.monitor.step(
             iteration,
