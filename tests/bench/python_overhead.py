@@ -64,9 +64,9 @@ def measure(name, pairs, server, reachable):
     order = np.random.default_rng(3).integers(0, 2, pairs + WARM_UP)
     rows, calls, background = [], [], 0.0
     for step in range(pairs + WARM_UP):
-        took = {}
+        took, burnt = {}, {}
         for who in (0, 1) if order[step] else (1, 0):
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.process_time()
             if who == 0:
                 plain.step(step)
             else:
@@ -74,13 +74,13 @@ def measure(name, pairs, server, reachable):
                 called = time.perf_counter()
                 monitor.step(step, loss=loss, grad_norm=norm, tokens=size * length)
                 calls.append((step, time.perf_counter() - called))
-            took[who] = time.perf_counter() - began
+            took[who], drained = time.perf_counter() - began, time.process_time()
             if who == 1:
-                began = time.process_time()
                 drain(monitor, reachable)
-                background += time.process_time() - began
+                background += time.process_time() - drained
+            burnt[who] = time.process_time() - cpu
         if step >= WARM_UP:
-            rows.append((took[0], took[1]))
+            rows.append((took[0], took[1], burnt[0], burnt[1]))
     stats = monitor.stats()
     monitor.close(timeout=2.0)
     count = sum(p.numel() for p in watched.model.parameters())
@@ -121,6 +121,7 @@ def report(name, daemon, result):
           f"{1e3 * np.median(rows[:, 0]):.0f} ms")
     print(f"  slow-down, median of ratios  {percent(interval(rows, median_ratio))}")
     print(f"  slow-down, ratio of sums     {percent(interval(rows, sum_ratio))}")
+    print(f"  CPU seconds, ratio of sums   {percent(interval(rows, cpu_ratio))}, background included")
     print(f"  background CPU               {1e3 * background:.2f} ms a step, "
           f"{100 * background / np.median(rows[:, 0]):.2f} % of one core's step")
     for what, took in (("no sample due", rests), ("sampled", sampled)):
@@ -144,6 +145,10 @@ def median_ratio(rows):
 
 def sum_ratio(rows):
     return rows[:, 1].sum() / rows[:, 0].sum()
+
+
+def cpu_ratio(rows):
+    return rows[:, 3].sum() / rows[:, 2].sum()
 
 
 def main():

@@ -431,9 +431,30 @@ class Shards(Case):
             monitor.step(step, loss=1.0)
         gram = self.summaries("qk_gram")[0][1]
         self.assertEqual(list(gram.heads), [3, 4, 5])
+        self.assertEqual(self.summaries("router_weights"), [])  # tensor rank 0 has the same
         loss = [d for s in self.reports()[0].summaries for d in s.scalars.declare
                 if d.name == "loss"]
         self.assertEqual(sorted(d.scope for d in loss), [1, 2])
+
+    def test_data_ranks_send_tokens_of_their_own_and_rank_0_the_weights(self):
+        model = Decoder(depth=1)
+        monitor = self.watch(model, rank=1, world_size=2, launch_id="l",
+                             sampling={"spectra": {"every": 1}, "router": {"every": 1}})
+        for step in range(2):
+            model(batch(step)[0])
+            monitor.step(step, loss=1.0, tokens=48)
+        kinds = {s.WhichOneof("payload") for r in self.reports() for s in r.summaries}
+        self.assertEqual(kinds, {"scalars", "router_gates", "router_load"})
+        self.assertEqual([p.kind for p in self.records()[0].hello.plan], [5])
+
+    def test_token_shards_of_sequence_parallel_ranks(self):
+        model = Decoder(depth=1)
+        monitor = self.watch(model, rank=1, world_size=2, coordinates={"tensor": 1}, token_shard=7,
+                             launch_id="l", sampling={"router": {"every": 1}})
+        model(batch(0)[0])
+        monitor.step(0)
+        for kind in ("router_gates", "router_load"):
+            self.assertEqual([x.token_shard for _, x in self.summaries(kind)], [7])
 
 
 if __name__ == "__main__":

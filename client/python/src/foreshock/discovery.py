@@ -40,6 +40,10 @@ class AttentionLayer:
     k: Projection  # reads key heads' rows
     total_heads: int  # of the whole model, over tensor-parallel ranks
 
+    def first_head(self, tensor_rank: int) -> int:
+        """Number in the whole model of this rank's head 0: tensor rank t holds the t-th share."""
+        return tensor_rank * self.heads if self.total_heads > self.heads else 0
+
     def key_head(self, head: int) -> int:
         return head * self.kv_heads // self.heads
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Callable
+from typing import Mapping
 
 import torch
 
@@ -31,9 +31,10 @@ class LogitSamples:
                 block.masked_fill_(columns > at[:, None] + (k.shape[1] - tokens), -math.inf)
         self._blocks[layer] = block
 
-    def take(self, first_head: Callable[[int], int]) -> list[Part]:
+    def take(self, first_heads: Mapping[int, int]) -> list[Part]:
+        """Empties it. `first_heads`: by layer, the number of this rank's head 0 in the model."""
         blocks, self._blocks = self._blocks, {}
-        return [_part(layer, first_head(layer), block) for layer, block in blocks.items()]
+        return [_part(layer, first_heads.get(layer, 0), b) for layer, b in blocks.items()]
 
 
 def _part(layer: int, first: int, block: torch.Tensor) -> Part:

@@ -77,6 +77,7 @@ def watch(
     recorder: Recorder | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    token_shard: int | None = None,
     **client_options: Any,
 ) -> Monitor:
     """Finds attention and MoE routers in `model` and starts to watch them.
@@ -94,6 +95,9 @@ def watch(
         resume_step: the first step this launch will run, after a checkpoint was loaded.
         strict: raise what goes wrong inside instead of counting it; for tests.
         recorder: writes a capture instead of sending; with `server` given, does both.
+        token_shard: which tokens this rank's routers see, where tensor-parallel ranks see others of
+            their own (sequence parallelism): any number that is another for other tokens. Absent:
+            tensor-parallel ranks route the same tokens, and tensor rank 0 sends them.
         client_options: further options of foreshock.Client.
 
     Raises:
@@ -118,23 +122,51 @@ def watch(
         labels=labels,
         resume_step=resume_step,
         model=found.shape,
-        plan=_plan(found, chosen),
     )
+    at = make_hello(run, **options).coordinates
+    share = _Share.of(at, token_shard)
+    options["plan"] = _plan(found, chosen, share)
+    if not share.spectra:
+        logger.info("data rank %d, context rank %d: weights are sent by rank 0 of both", at.data,
+                    at.context)  # fmt: skip
     sinks: list[Union[Client, Recorder]] = []
     if recorder is not None:
         recorder.introduce(make_hello(run, **options))
         sinks.append(recorder)
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
-    return Monitor(chunks, optimizer, found, chosen, sinks, resume_step, strict)
+    return Monitor(chunks, optimizer, found, chosen, share, sinks, resume_step, strict)
 
 
-def _plan(found: Found, sampling: Sampling) -> list[ingest.PlanEntry]:
+@dataclasses.dataclass(frozen=True)
+class _Share:
+    """What this rank sends of what its replicas have as well."""
+
+    spectra: bool
+    router_weights: bool
+    routers: bool
+    tokens: bool
+    token_shard: int | None
+
+    @staticmethod
+    def of(at: types.Coordinates, token_shard: int | None) -> _Share:
+        first = at.data == 0 and at.context == 0
+        return _Share(
+            spectra=first,
+            router_weights=first and at.tensor == 0,
+            # Tensor-parallel siblings route the same tokens, unless they are said to be others.
+            routers=at.tensor == 0 or token_shard is not None,
+            tokens=at.tensor == 0 and at.pipeline == 0,
+            token_shard=token_shard,
+        )
+
+
+def _plan(found: Found, sampling: Sampling, share: _Share) -> list[ingest.PlanEntry]:
     """What will be sent and how often, so that the daemon can tell silence from health."""
     plan = []
 
-    def add(kind: int, layers: list[int], every: int, offset: int = 0) -> None:
-        if every > 0 and layers:
+    def add(sends: bool, kind: int, layers: list[int], every: int, offset: int = 0) -> None:
+        if sends and every > 0 and layers:
             phase = (sampling.phase + offset) % every
             plan.append(
                 ingest.PlanEntry(kind=kind, layers=layers, every_steps=every, phase_step=phase)
@@ -144,10 +176,11 @@ def _plan(found: Found, sampling: Sampling) -> list[ingest.PlanEntry]:
     for group in range(spectra.groups):
         layers = [a.layer for i, a in enumerate(found.attention) if i % spectra.groups == group]
         offset = group * spectra.every // spectra.groups
-        add(types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, offset)
+        add(share.spectra, types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, offset)
     routers = [router.layer for router in found.routers]
-    add(types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
-    add(types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, sampling.router.weights_every)
+    add(share.routers, types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
+    weights_every = sampling.router.weights_every
+    add(share.router_weights, types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, weights_every)
     return plan
 
 
@@ -160,6 +193,7 @@ class Monitor:
         optimizer: Any,
         found: Found,
         sampling: Sampling,
+        share: _Share,
         sinks: Sequence[Union[Client, Recorder]],
         resume_step: int | None,
         strict: bool,
@@ -180,17 +214,20 @@ class Monitor:
         first = next((p for chunk in chunks for p in chunk.parameters()), torch.empty(0))
         self._device = device.of(first.device)
         self._several_ranks = sinks[0].hello.world_size > 1
-        # Sharded ranks hold other heads of the same layer: tensor rank t the t-th share.
-        shard = sinks[0].hello.coordinates.tensor
-        self._spectra = SpectrumSampler(found.attention, sampling.spectra, optimizer, shard)
-        self._router_weights = RouterSampler(found.routers, optimizer)
+        tensor = sinks[0].hello.coordinates.tensor
+        self._share = share
+        self._first_heads = {a.layer: a.first_head(tensor) for a in found.attention}
+        attention = found.attention if share.spectra else []
+        self._spectra = SpectrumSampler(attention, sampling.spectra, optimizer, tensor)
+        routers = found.routers if share.router_weights else []
+        self._router_weights = RouterSampler(routers, optimizer)
         self._gradients = GradientNorms(chunks, found)
         self._logits = LogitSamples(sampling.logits.rows)
         self._forwards = ForwardWatch(chunks) if found.routers else None
         self._taps = [
             RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
             for layer in found.routers
-            if sampling.router.every > 0 and self._forwards is not None
+            if share.routers and sampling.router.every > 0 and self._forwards is not None
         ]
         self._packer = Packer(sinks, strict)
         self._alive = lifetime.Owner(self)
@@ -393,13 +430,23 @@ class Monitor:
                 Part(
                     [scores] if bias is None else [scores, bias],
                     lambda arrays: payloads.router_gates(
-                        layer.layer, arrays[0], kind, layer.top_k, *arrays[1:]
+                        layer.layer,
+                        arrays[0],
+                        kind,
+                        layer.top_k,
+                        correction_bias=arrays[1] if len(arrays) > 1 else None,
+                        token_shard=self._share.token_shard,
                     ),
                 )
             )
         if counts is not None:
             job.parts.append(
-                Part([counts], lambda arrays: payloads.router_load(layer.layer, arrays[0]))
+                Part(
+                    [counts],
+                    lambda arrays: payloads.router_load(
+                        layer.layer, arrays[0], token_shard=self._share.token_shard
+                    ),
+                )
             )
 
     def _sample_router_weights(self, job: Job) -> None:
@@ -412,7 +459,7 @@ class Monitor:
             job.parts.append(part)
 
     def _sample_logits(self, job: Job) -> None:
-        job.parts.extend(self._logits.take(self._spectra.first_head))
+        job.parts.extend(self._logits.take(self._first_heads))
 
     def _add_scalars(
         self, job: Job, loss: Any, grad_norm: Any, scalars: Mapping[str, Any]
@@ -423,7 +470,7 @@ class Monitor:
                 self._add(job, "loss", loss, "mean", "rank")
         if grad_norm is not None:
             self._add(job, "grad_norm", grad_norm)
-        if job.tokens:
+        if job.tokens and self._share.tokens:
             self._add(job, "tokens", job.tokens, "sum")
         groups = getattr(self._optimizer, "param_groups", None)
         if groups and "lr" not in scalars and job.phase == "train":

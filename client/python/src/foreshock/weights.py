@@ -26,10 +26,10 @@ class SpectrumSampler:
     """The attention layers in their turns."""
 
     def __init__(
-        self, layers: Sequence[AttentionLayer], spectra: Spectra, optimizer: Any, shard: int
+        self, layers: Sequence[AttentionLayer], spectra: Spectra, optimizer: Any, tensor_rank: int
     ) -> None:
         self._layers = [
-            LayerSpectrum(layer, spread(layer.heads, spectra.heads), optimizer, shard)
+            LayerSpectrum(layer, spread(layer.heads, spectra.heads), optimizer, tensor_rank)
             for layer in layers
         ]
 
@@ -42,20 +42,15 @@ class SpectrumSampler:
             if sampling.due(every, step, (index % groups) * every // groups)
         ]
 
-    def first_head(self, layer: int) -> int:
-        """Number in the whole model of this rank's first head in `layer`."""
-        return next((x.first_head for x in self._layers if x.layer.layer == layer), 0)
-
 
 class LayerSpectrum:
     """Keeps the sampled heads' weights of the layer's last sample and subtracts from them."""
 
     def __init__(
-        self, layer: AttentionLayer, heads: list[int], optimizer: Any, shard: int
+        self, layer: AttentionLayer, heads: list[int], optimizer: Any, tensor_rank: int
     ) -> None:
         self.layer = layer
-        sharded = layer.total_heads > layer.heads
-        self.first_head = shard * layer.heads if sharded else 0
+        self._first_head = layer.first_head(tensor_rank)
         self._heads = heads
         self._key_heads = [layer.key_head(head) for head in heads]
         self._optimizer = optimizer
@@ -79,7 +74,7 @@ class LayerSpectrum:
         def build(arrays: list[np.ndarray]) -> Any:
             return payloads.qk_gram(
                 layer.layer,
-                [self.first_head + head for head in self._heads],
+                [self._first_head + head for head in self._heads],
                 arrays[0],
                 arrays[1],
                 arrays[2].tolist(),
