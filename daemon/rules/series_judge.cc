@@ -51,6 +51,7 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
   const Judgement judgement = Judge(rule.detector, value, baseline);
   breaching_ = judgement.breach;
   value_ = *smoothed;
+  judged_step_ = step;
   baseline_.reset();
   if (baseline.has_value()) baseline_ = logarithm ? std::exp(baseline->median) : baseline->median;
 
