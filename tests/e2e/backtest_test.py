@@ -172,7 +172,7 @@ class RuleTests(unittest.TestCase):
                              [False, True])
             (folder / "t.yaml").write_text("rule_files: [golden.yaml]\ntests: [{nam: a}]\n")
             done = cli(FORESHOCK, "rules", "test", folder / "t.yaml", check=1)
-            self.assertIn("t.yaml:2:9: unknown key `nam`", done.stderr.replace(directory, "DIR"))
+            self.assertIn("t.yaml:2:10: unknown key `nam`", done.stderr.replace(directory, "DIR"))
 
 
 if __name__ == "__main__":
