@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/table.h"
+#include "client/cli/verb_rules.h"
 #include "daemon/rules/rule_set.h"
 #include "nlohmann/json.hpp"
 
@@ -75,6 +76,8 @@ void AddRules(CLI::App& app, Program& program) {
       "Example:\n  foreshock rules check rules/default.yaml rules/signatures.yaml");
   check->callback(
       [&program, files] { program.exit_code = Check(program.settings.output, *files); });
+  AddRulesTest(*rules, program);
+  AddRulesBacktest(*rules, program);
 }
 
 }  // namespace foreshock::cli

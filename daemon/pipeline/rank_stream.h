@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "daemon/base/mutex.h"
-#include "daemon/indicators/summarise.h"
 #include "daemon/ingest/sink.h"
 #include "daemon/pipeline/run_state.h"
+#include "daemon/pipeline/shard_report.h"
 
 namespace foreshock {
 
@@ -37,23 +37,17 @@ class RankStream {
   StreamId id() const { return id_; }
   const std::string& run() const { return run_; }
   uint32_t attempt() const { return attempt_; }
-  uint32_t rank() const { return sender_.rank; }
-  const std::string& client_instance() const { return client_instance_; }
+  uint32_t rank() const { return reporter_.sender.rank; }
+  const std::string& client_instance() const { return reporter_.client_instance; }
   const v1::HelloAck& hello_ack() const { return hello_ack_; }
   Pipeline* pipeline() const { return pipeline_; }
 
  private:
-  model::ShardReport Summarised(const v1::Report& report, const StreamNames& names,
-                                std::vector<v1::Rejection>* rejections);
-
   Pipeline* const pipeline_;
   const StreamId id_;
   const std::string run_;
-  const std::string client_instance_;
-  Sender sender_;
+  Reporter reporter_;
   uint32_t attempt_ = 0;
-  uint64_t committed_at_open_ = 0;
-  std::shared_ptr<SharedSnapshots> snapshots_;
   v1::HelloAck hello_ack_;
 
   Mutex mutex_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/step.h"
@@ -30,6 +31,19 @@ struct AttemptStart {
                                          // kept up to this step
   // The furthest step that closed in any attempt before; unset: that was evaluated or primed.
   std::optional<int64_t> reached{};
+};
+
+// What a rule made of one of its series at a step.
+struct JudgedSeries {
+  int32_t layer = kNoLayer;
+  Unit unit = Unit::kNone;
+  int64_t unit_id = 0;
+  std::string unit_name;
+  double value = 0;                // as judged: smoothed, divided, aggregated
+  std::optional<double> baseline;  // it was compared with
+  std::optional<double> limit;     // of a breach, in the unit of the value, where it is one number
+  bool breaching = false;
+  bool firing = false;
 };
 
 // Thread-compatible. Equal inputs give equal outputs, in equal order.
@@ -80,6 +94,9 @@ class Evaluator {
 
   // Whether Prime uses this series; of the others it needs no points.
   bool Uses(const SeriesKey& series) const;
+
+  // The series that the rule of that name judged at the newest step; none for a signature.
+  std::vector<JudgedSeries> Judged(absl::string_view rule) const;
 
   // Steps of history that Prime needs so that every window is full. INT64_MAX: the whole lineage,
   // because warm-up, plateau and anchored baselines look back to its start.

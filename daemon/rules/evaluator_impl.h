@@ -1,6 +1,6 @@
 // The evaluator's inside, shared by evaluator.cc (a step), evaluator_tick.cc (between steps),
-// evaluator_rows.cc (what is returned of
-// an alert) and evaluator_restart.cc (priming, restoring, other rules).
+// evaluator_rows.cc (what is returned of an alert), evaluator_restart.cc (priming, restoring, other
+// rules) and evaluator_trace.cc (plots).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 #include "daemon/rules/signature_judge.h"
+#include "daemon/rules/stored_findings.h"
 #include "daemon/rules/warm_up.h"
 
 namespace foreshock {
@@ -113,6 +114,7 @@ class Evaluator::Impl {
   void PrimeOvertaken(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+  std::vector<JudgedSeries> Judged(absl::string_view rule) const;
 
  private:
   // Where the values of a series go.
@@ -132,7 +134,6 @@ class Evaluator::Impl {
   void Use(std::shared_ptr<const RuleSet> rules);
   size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
-  std::vector<Finding> StoredFindings(const ClosedStep& closed) const;
   void StartAttempt(int64_t step);
   void NoteEvents(const ClosedStep& closed);
   std::vector<model::AlertRow> EndPriming(int64_t step);
@@ -175,7 +176,7 @@ class Evaluator::Impl {
   int64_t attempt_start_ = 0;
   int64_t last_step_ = std::numeric_limits<int64_t>::min();
   std::map<int64_t, std::string> checkpoints_;
-  absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>> rank_scalars_;
+  RankScalars rank_scalars_;
   bool primed_ = false;
   std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
 };

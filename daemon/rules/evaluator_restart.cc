@@ -10,36 +10,6 @@
 
 namespace foreshock {
 
-// Findings are not stored, but what they leave is: a count by name, and ranks without a value.
-std::vector<Finding> Evaluator::Impl::StoredFindings(const ClosedStep& closed) const {
-  std::vector<Finding> findings;
-  for (const Sample& sample : closed.samples) {
-    if (sample.series.indicator != "train.nonfinite") continue;
-    Finding finding;
-    finding.name = sample.series.unit_name;
-    finding.count = static_cast<uint64_t>(sample.value);
-    const size_t before = findings.size();
-    const auto senders = rank_scalars_.find(finding.name);
-    if (senders != rank_scalars_.end()) {
-      std::vector<int64_t> missing(senders->second.begin(), senders->second.end());
-      for (const Sample& other : closed.samples) {
-        if (other.series.unit == Unit::kRank &&
-            other.series.indicator == absl::StrCat("train.", finding.name)) {
-          std::erase(missing, other.series.unit_id);
-        }
-      }
-      std::sort(missing.begin(), missing.end());
-      for (const int64_t rank : missing) {
-        finding.rank = static_cast<uint32_t>(rank);
-        findings.push_back(finding);
-        finding.count = 0;  // the sum is stored, not the parts
-      }
-    }
-    if (findings.size() == before) findings.push_back(finding);
-  }
-  return findings;
-}
-
 // Replaying says an alert fires that no stored row knows: it was never reported, so it begins anew
 // if its condition still holds. And a stored alert whose rule is gone ends.
 std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {

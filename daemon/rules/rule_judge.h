@@ -20,6 +20,8 @@
 
 namespace foreshock {
 
+struct JudgedSeries;
+
 // What all rules see of the step that is judged.
 struct StepView {
   const StepRow& row;
@@ -95,6 +97,9 @@ class RuleJudge {
   bool Brewing(const Rule& rule) const;    // a quorum breaches at its newest samples
   std::optional<int64_t> last_fired() const { return last_fired_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
+
+  // The series that were judged at `step`.
+  std::vector<JudgedSeries> Judged(const Rule& rule, int64_t step) const;
 
   // The fields that say what is abnormal where: of the worst series that fires.
   void Describe(const Rule& rule, v1::Alert* out) const;

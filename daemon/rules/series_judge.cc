@@ -71,6 +71,7 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
   const Course::Reading reading = Read(rule, sample);
   breaching_ = reading.judgement.breach;
   value_ = reading.value;
+  judged_step_ = step;
   baseline_ = reading.baseline;
 
   const Phase before = machine_.phase;

@@ -44,6 +44,7 @@ class SeriesJudge {
   bool firing() const { return machine_.phase == Phase::kFiring; }
   bool breaching() const { return breaching_; }                 // at its newest sample
   double value() const { return value_; }                       // newest judged
+  int64_t judged_step() const { return judged_step_; }          // of it; -1: none
   std::optional<double> baseline() const { return baseline_; }  // it was compared with
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
@@ -67,6 +68,7 @@ class SeriesJudge {
   std::vector<Held> held_;          // samples while pending: noise if it was a false start
   std::vector<double> recent_;      // the newest raw values, for smoothing
   double value_ = 0;
+  int64_t judged_step_ = -1;
   std::optional<double> baseline_;
   int64_t base_step_ = 0;
   bool breaching_ = false;

@@ -46,7 +46,10 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> event_rows, store.Events(run));
   std::multimap<int64_t, v1::Event> events;
-  for (const model::EventRow& row : event_rows) events.emplace(row.event().step(), row.event());
+  for (const model::EventRow& row : event_rows) {
+    if (range.attempt.has_value() && row.attempt() != *range.attempt) continue;
+    events.emplace(row.event().step(), row.event());
+  }
 
   Steps block;
   for (auto row = rows.begin(); row != rows.end();) {

@@ -34,13 +34,15 @@ LEVELS = {
     "daemon/query": 3,
     "daemon/rpc": 3,
     "daemon/pipeline": 4,
+    "daemon/backtest": 5,
     "daemon/config": 5,
     "daemon/app": 6,
 }
 # client/ stands beside the daemon and sees only these parts of it.
 CLIENT_MAY_USE = {
     "client/cpp": {"proto", "daemon/base"},
-    "client/cli": {"proto", "client/cpp", "daemon/base", "daemon/capture", "daemon/rules"},
+    "client/cli": {"proto", "client/cpp", "daemon/base", "daemon/capture", "daemon/rules",
+                   "daemon/backtest", "daemon/store"},
 }
 # Which folders may include a library's headers.
 OWNERS = {

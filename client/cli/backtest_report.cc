@@ -1,0 +1,351 @@
+#include "client/cli/backtest_report.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/format.h"
+#include "client/cli/table.h"
+#include "client/cli/terminal.h"
+#include "nlohmann/json.hpp"
+
+namespace foreshock::cli {
+namespace {
+
+template <typename Number>
+std::string OrDash(const std::optional<Number>& number) {
+  return number.has_value() ? absl::StrCat(*number) : "-";
+}
+
+std::string YesNo(const std::optional<bool>& named) {
+  return !named.has_value() ? "-" : *named ? "yes" : "no";
+}
+
+std::string Rate(double per_ten_thousand) { return absl::StrFormat("%.2f", per_ten_thousand); }
+
+Style StyleOf(const std::string& severity) {
+  return severity == "critical"  ? Style::kRed
+         : severity == "warning" ? Style::kYellow
+                                 : Style::kPlain;
+}
+
+std::string VerdictText(const RunVerdict& verdict, const Terminal& out) {
+  switch (verdict.kind) {
+    case RunVerdict::Kind::kNone:
+      return "-";
+    case RunVerdict::Kind::kShown:
+      return "shown";
+    case RunVerdict::Kind::kHolds:
+      return out.Paint(Style::kGreen, "holds");
+    case RunVerdict::Kind::kMissed:
+      return out.Paint(Style::kRed, absl::StrCat("missed: ", verdict.reason));
+  }
+  return "";
+}
+
+std::vector<JudgedRun> Judged(const BacktestWork& work) {
+  std::vector<JudgedRun> runs;
+  for (const BacktestRun& run : work.runs) {
+    if (run.status.ok()) runs.push_back({&run.result, &run.verdict});
+  }
+  return runs;
+}
+
+void PrintOutcomes(const BacktestWork& work, const Terminal& out) {
+  Table table({{"run"},
+               {"alert"},
+               {"first", Align::kRight},
+               {"severity"},
+               {"where"},
+               {"lead", Align::kRight},
+               {"times", Align::kRight},
+               {"healthy", Align::kRight},
+               {"named"}});
+  for (const BacktestRun& run : work.runs) {
+    for (const RuleOutcome& outcome : run.verdict.outcomes) {
+      table.AddRow({run.name, outcome.rule, absl::StrCat(outcome.first_step),
+                    out.Paint(StyleOf(outcome.severity), outcome.severity),
+                    FormatWhere(run.result.alerts[outcome.first_alert].last),
+                    OrDash(outcome.lead_steps), absl::StrCat(outcome.alerts),
+                    run.verdict.healthy_known ? absl::StrCat(outcome.healthy_alerts) : "-",
+                    YesNo(outcome.named)});
+    }
+  }
+  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+}
+
+void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
+  Table table({{"split"},
+               {"alert"},
+               {"severity"},
+               {"in faults", Align::kRight},
+               {"named", Align::kRight},
+               {"median lead", Align::kRight},
+               {"healthy", Align::kRight},
+               {"per 10 000", Align::kRight}});
+  for (const SplitSummary& split : splits) {
+    for (const SplitSummary::OfRule& rule : split.rules) {
+      const bool known = split.healthy_steps > 0;
+      table.AddRow({split.split.empty() ? "-" : split.split, rule.rule,
+                    out.Paint(StyleOf(rule.severity), rule.severity),
+                    split.faulty == 0 ? "-" : absl::StrCat(rule.faults_seen, " of ", split.faulty),
+                    rule.nameable == 0 ? "-" : absl::StrCat(rule.named, " of ", rule.nameable),
+                    OrDash(rule.median_lead_steps), known ? absl::StrCat(rule.healthy_alerts) : "-",
+                    known ? Rate(PerTenThousand(rule.healthy_alerts, split.healthy_steps)) : "-"});
+    }
+  }
+  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+}
+
+void PrintRuns(const BacktestWork& work, const Terminal& out) {
+  Table table({{"split"},
+               {"run"},
+               {"steps", Align::kRight},
+               {"injected", Align::kRight},
+               {"loss break", Align::kRight},
+               {"first warning", Align::kRight},
+               {"fault"},
+               {"where"},
+               {"severity"},
+               {"lead", Align::kRight},
+               {"named"},
+               {"verdict"}});
+  for (const BacktestRun& run : work.runs) {
+    if (!run.status.ok()) continue;
+    const RunVerdict& verdict = run.verdict;
+    std::vector<std::string> row = {verdict.split.empty() ? "-" : verdict.split, run.name,
+                                    absl::StrCat(run.result.steps.size()),
+                                    OrDash(verdict.injection_step),
+                                    OrDash(verdict.loss_break_step)};
+    if (verdict.first_warning.has_value()) {
+      const AlertSpan& span = run.result.alerts[*verdict.first_warning];
+      row.insert(row.end(),
+                 {absl::StrCat(span.warning->step),
+                  span.first.fault().empty() ? span.first.rule() : span.first.fault(),
+                  FormatWhere(span.last), out.Paint(StyleOf(span.severity), span.severity)});
+    } else {
+      row.insert(row.end(), {"-", "-", "-", "-"});
+    }
+    row.insert(row.end(),
+               {OrDash(verdict.lead_steps), YesNo(verdict.named), VerdictText(verdict, out)});
+    table.AddRow(std::move(row));
+  }
+  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+}
+
+void PrintSplit(const SplitSummary& split, const Terminal& out) {
+  const uint64_t scored = split.faulty + split.quiet;
+  std::string text;
+  if (scored == 0) {
+    text =
+        absl::StrCat("no verdict: ", Plural(split.runs, "run"), ", ",
+                     Plural(split.warnings, "warning"), " in ", FormatCount(split.steps),
+                     " steps (", Rate(PerTenThousand(split.warnings, split.steps)), " per 10 000)");
+    if (split.split.empty()) {
+      absl::StrAppend(&text, "; which of them are false, only labels can say (--index)");
+    }
+  } else {
+    text = absl::StrCat(scored - split.missed, " of ", Plural(scored, "verdict"),
+                        " hold: ", split.in_time, " of ", Plural(split.faulty, "fault"),
+                        " warned of in time");
+    if (split.nameable > 0) {
+      absl::StrAppend(&text, ", ", split.named, " of ", split.nameable, " named right");
+    }
+    if (split.median_lead_steps.has_value()) {
+      absl::StrAppend(&text, ", median lead ", Plural(*split.median_lead_steps, "step"));
+    }
+    absl::StrAppend(
+        &text, "; ", split.silent, " of ", Plural(split.quiet, "quiet run"), " silent; ",
+        Plural(split.false_alarms, "false alarm"), " (", split.false_critical, " critical) in ",
+        FormatCount(split.healthy_steps),
+        " healthy steps: ", Rate(PerTenThousand(split.false_alarms, split.healthy_steps)),
+        " per 10 000, at most ", Rate(PerTenThousandUpper(split.false_alarms, split.healthy_steps)),
+        " with 95 % confidence");
+  }
+  const bool good = split.missed == 0;
+  std::printf(
+      "%s %s: %s\n",
+      scored == 0 ? " " : out.Paint(good ? Style::kGreen : Style::kRed, good ? "✓" : "✗").c_str(),
+      out.Paint(Style::kBold, split.split.empty() ? "without labels" : split.split).c_str(),
+      text.c_str());
+}
+
+nlohmann::json ToJson(const std::optional<int64_t>& step) {
+  return step.has_value() ? nlohmann::json(*step) : nlohmann::json(nullptr);
+}
+nlohmann::json ToJson(const std::optional<bool>& value) {
+  return value.has_value() ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+nlohmann::json ToJson(const std::optional<AlertSpan::Moment>& moment) {
+  return moment.has_value() ? nlohmann::json(moment->step) : nlohmann::json(nullptr);
+}
+
+nlohmann::json ToJson(const AlertSpan& span) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const uint32_t layer : span.last.layers()) layers.push_back(layer);
+  return {
+      {"rule", span.first.rule()},
+      {"fault", span.first.fault()},
+      {"severity", span.severity},
+      {"attempt", span.first.attempt()},
+      {"pending_step", span.first.pending_step()},
+      {"firing_step", span.first.firing_step()},
+      {"warning_step", ToJson(span.warning)},
+      {"critical_step", ToJson(span.critical)},
+      {"resolved_step", span.last.has_resolved_step() ? nlohmann::json(span.last.resolved_step())
+                                                      : nlohmann::json(nullptr)},
+      {"last_healthy_step", span.first.last_healthy_step()},
+      {"layers", layers},
+      {"all_layers", span.last.all_layers()},
+      {"rank", span.last.has_rank() ? nlohmann::json(span.last.rank()) : nlohmann::json(nullptr)},
+      {"where", FormatWhere(span.last)},
+      {"summary", span.first.summary()}};
+}
+
+nlohmann::json ToJson(const RuleOutcome& outcome) {
+  return {{"rule", outcome.rule},
+          {"signature", outcome.signature},
+          {"fault", outcome.fault},
+          {"severity", outcome.severity},
+          {"first_step", outcome.first_step},
+          {"first_step_after_injection", ToJson(outcome.fault_step)},
+          {"lead_steps", ToJson(outcome.lead_steps)},
+          {"times", outcome.alerts},
+          {"healthy_times", outcome.healthy_alerts},
+          {"named", ToJson(outcome.named)}};
+}
+
+const char* KindName(RunVerdict::Kind kind) {
+  switch (kind) {
+    case RunVerdict::Kind::kNone:
+      return "none";
+    case RunVerdict::Kind::kShown:
+      return "shown";
+    case RunVerdict::Kind::kHolds:
+      return "holds";
+    case RunVerdict::Kind::kMissed:
+      return "missed";
+  }
+  return "";
+}
+
+nlohmann::json ToJson(const BacktestRun& run) {
+  const RunVerdict& verdict = run.verdict;
+  nlohmann::json alerts = nlohmann::json::array();
+  for (const AlertSpan& span : run.result.alerts) alerts.push_back(ToJson(span));
+  nlohmann::json rules = nlohmann::json::array();
+  for (const RuleOutcome& outcome : verdict.outcomes) rules.push_back(ToJson(outcome));
+  nlohmann::json json = {{"name", run.name},
+                         {"source", run.source},
+                         {"stored", run.stored},
+                         {"run", run.result.run},
+                         {"split", verdict.split},
+                         {"attempts", run.result.attempts},
+                         {"steps", run.result.steps.size()},
+                         {"samples", run.result.samples},
+                         {"judging_seconds", run.result.judging_seconds},
+                         {"injected_fault", verdict.fault},
+                         {"injection_step", ToJson(verdict.injection_step)},
+                         {"loss_break_step", ToJson(verdict.loss_break_step)},
+                         {"computed_loss_break_step", ToJson(run.result.loss_break_step)},
+                         {"first_warning", nullptr},
+                         {"lead_steps", ToJson(verdict.lead_steps)},
+                         {"named", ToJson(verdict.named)},
+                         {"healthy_steps", nullptr},
+                         {"false_alarms", nullptr},
+                         {"false_critical", nullptr},
+                         {"verdict", KindName(verdict.kind)},
+                         {"reason", verdict.reason},
+                         {"rules", rules},
+                         {"alerts", alerts},
+                         {"notes", run.notes},
+                         {"plot", run.plot}};
+  if (verdict.first_warning.has_value()) {
+    json["first_warning"] = ToJson(run.result.alerts[*verdict.first_warning]);
+  }
+  if (verdict.healthy_known) {
+    json["healthy_steps"] = verdict.healthy_steps;
+    json["false_alarms"] = verdict.false_alarms;
+    json["false_critical"] = verdict.false_critical;
+  }
+  return json;
+}
+
+nlohmann::json ToJson(const SplitSummary& split) {
+  nlohmann::json rules = nlohmann::json::array();
+  for (const SplitSummary::OfRule& rule : split.rules) {
+    rules.push_back({{"rule", rule.rule},
+                     {"signature", rule.signature},
+                     {"severity", rule.severity},
+                     {"faults_seen", rule.faults_seen},
+                     {"named_right", rule.named},
+                     {"named_of", rule.nameable},
+                     {"median_lead_steps", ToJson(rule.median_lead_steps)},
+                     {"healthy_times", rule.healthy_alerts},
+                     {"healthy_times_per_10000_steps",
+                      PerTenThousand(rule.healthy_alerts, split.healthy_steps)}});
+  }
+  return {{"split", split.split},
+          {"runs", split.runs},
+          {"steps", split.steps},
+          {"warnings", split.warnings},
+          {"verdicts", split.faulty + split.quiet},
+          {"verdicts_missed", split.missed},
+          {"faulty_runs", split.faulty},
+          {"warned_in_time", split.in_time},
+          {"named_right", split.named},
+          {"named_of", split.nameable},
+          {"median_lead_steps", ToJson(split.median_lead_steps)},
+          {"quiet_runs", split.quiet},
+          {"silent", split.silent},
+          {"healthy_steps", split.healthy_steps},
+          {"false_alarms", split.false_alarms},
+          {"false_critical", split.false_critical},
+          {"false_alarms_per_10000_steps", PerTenThousand(split.false_alarms, split.healthy_steps)},
+          {"false_alarms_per_10000_steps_upper95",
+           PerTenThousandUpper(split.false_alarms, split.healthy_steps)},
+          {"rules", rules}};
+}
+
+}  // namespace
+
+void PrintBacktest(const RuleSet& rules, const BacktestWork& work) {
+  const Terminal out(stdout);
+  const std::vector<SplitSummary> splits = SummariseRuns(rules, Judged(work));
+  PrintOutcomes(work, out);
+  PrintRules(splits, out);
+  PrintRuns(work, out);
+  for (const BacktestRun& run : work.runs) {
+    for (const std::string& note : run.notes)
+      std::printf("  %s: %s\n", run.name.c_str(), note.c_str());
+    if (run.status.ok() && !run.plot.empty()) {
+      std::printf("  %s: drawn into %s\n", run.name.c_str(), run.plot.c_str());
+    }
+  }
+  for (const SplitSummary& split : splits) PrintSplit(split, out);
+}
+
+void PrintBacktestAsJson(const BacktestArguments& arguments, const RuleSet& rules,
+                         const BacktestWork& work) {
+  nlohmann::json runs = nlohmann::json::array();
+  nlohmann::json errors = nlohmann::json::array();
+  for (const BacktestRun& run : work.runs) {
+    if (run.status.ok()) {
+      runs.push_back(ToJson(run));
+    } else {
+      errors.push_back({{"name", run.name}, {"error", std::string(run.status.message())}});
+    }
+  }
+  nlohmann::json splits = nlohmann::json::array();
+  for (const SplitSummary& split : SummariseRuns(rules, Judged(work))) {
+    splits.push_back(ToJson(split));
+  }
+  const nlohmann::json answer = {{"rules", arguments.rules},
+                                 {"runs", runs},
+                                 {"splits", splits},
+                                 {"not_given", work.not_given},
+                                 {"errors", errors}};
+  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+}  // namespace foreshock::cli

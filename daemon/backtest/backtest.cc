@@ -1,0 +1,177 @@
+#include "daemon/backtest/backtest.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "daemon/model/catalogue.h"
+#include "daemon/rules/alert_text.h"
+#include "daemon/rules/parse.h"
+#include "daemon/rules/rule.h"
+
+namespace foreshock {
+namespace {
+
+constexpr size_t kSettlingSteps = 150;  // warm_up.h
+
+// The run's own loss: NaN where a rank sent a non-finite one and the run has none at the step.
+std::optional<double> LossOf(const ClosedStep& step) {
+  for (const Sample& sample : step.samples) {
+    const SeriesKey& key = sample.series;
+    if (key.indicator == "train.loss" && key.layer == kNoLayer && key.unit == Unit::kNone) {
+      return sample.value;
+    }
+  }
+  const bool nonfinite =
+      std::any_of(step.findings.begin(), step.findings.end(), [](const Finding& finding) {
+        return finding.kind == Finding::Kind::kNonFinite && finding.name == "loss";
+      });
+  if (nonfinite) return std::numeric_limits<double>::quiet_NaN();
+  return std::nullopt;
+}
+
+std::string MeasureOf(const RuleSet& rules, const std::string& name) {
+  for (const Rule& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
+    if (rule.name == name) return MeasureText(rule.input);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string SeriesPlace(int32_t layer, Unit unit, int64_t unit_id, const std::string& unit_name) {
+  std::string place;
+  if (layer >= 0) place = absl::StrCat("layer ", layer);
+  if (unit == Unit::kNone) return place;
+  const char* separator = place.empty() ? "" : ", ";
+  if (unit == Unit::kTensor) return absl::StrCat(place, separator, unit_name);
+  return absl::StrCat(place, separator, UnitName(unit), " ", unit_id);
+}
+
+uint64_t RunResult::StepsBefore(int64_t step) const {
+  return std::count_if(steps.begin(), steps.end(), [step](int64_t s) { return s < step; });
+}
+
+std::vector<std::string> Notes(const RunResult& result) {
+  std::vector<std::string> notes;
+  if (!result.has_loss) {
+    notes.push_back("it has no train.loss: where the loss broke, and so every lead, is not known");
+  }
+  if (result.steps.size() < kSettlingSteps) {
+    notes.push_back(absl::StrCat("only ", result.steps.size(),
+                                 " steps: most rules judge nothing before the learning rate's "
+                                 "warm-up has ended and the run has settled, which takes up to ",
+                                 kSettlingSteps, " steps more"));
+  }
+  // Distances between steps of an attempt: the usual one is the rhythm of the run, more is a gap.
+  std::map<int64_t, uint64_t> distances;
+  for (size_t i = 1; i < result.steps.size(); ++i) {
+    if (result.steps[i] > result.steps[i - 1]) ++distances[result.steps[i] - result.steps[i - 1]];
+  }
+  const auto usual =
+      std::max_element(distances.begin(), distances.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  uint64_t gaps = 0;
+  size_t longest = 0;
+  int64_t length = 0;
+  for (size_t i = 1; i < result.steps.size(); ++i) {
+    const int64_t distance = result.steps[i] - result.steps[i - 1];
+    if (distance <= usual->first) continue;
+    ++gaps;
+    if (distance > length) longest = i - 1;
+    length = std::max(length, distance);
+  }
+  if (gaps > 0) {
+    notes.push_back(absl::StrCat("steps are missing in ", gaps, gaps == 1 ? " place" : " places",
+                                 "; the longest gap is from step ", result.steps[longest], " to ",
+                                 result.steps[longest] + length));
+  }
+  return notes;
+}
+
+Backtest::Backtest(std::shared_ptr<const RuleSet> rules, std::vector<std::string> trace_rules)
+    : rules_(std::move(rules)), trace_rules_(std::move(trace_rules)) {}
+
+void Backtest::BeginAttempt(const std::string& run, const v1::ModelShape& model,
+                            const AttemptStart& attempt) {
+  if (evaluator_ == nullptr) {
+    result_.run = run;
+    evaluator_ = std::make_unique<Evaluator>(rules_, run, model);
+  }
+  ++result_.attempts;
+  evaluator_->BeginAttempt(attempt);
+}
+
+void Backtest::OnStep(const ClosedStep& step) {
+  const absl::Time start = absl::Now();
+  const std::vector<model::AlertRow> rows = evaluator_->Evaluate(step);
+  result_.judging_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+  result_.steps.push_back(step.row.step);
+  result_.samples += step.samples.size();
+  for (const model::AlertRow& row : rows) NoteAlert(row.alert(), step.row.step);
+  NoteLoss(step);
+  if (!trace_rules_.empty()) NoteTrace(step.row.step);
+}
+
+void Backtest::NoteAlert(const v1::Alert& alert, int64_t step) {
+  const AlertSpan::Moment now{step, order_++};
+  const auto [found, began] = open_.try_emplace(alert.id(), result_.alerts.size());
+  if (began) {
+    result_.alerts.emplace_back();
+    result_.alerts.back().first = alert;
+    result_.alerts.back().fired = now;
+    result_.alerts.back().severity = alert.severity();
+  }
+  AlertSpan& span = result_.alerts[found->second];
+  span.last = alert;
+  if (SeverityRank(alert.severity()) >= 1 && !span.warning.has_value()) span.warning = now;
+  if (SeverityRank(alert.severity()) >= 2 && !span.critical.has_value()) span.critical = now;
+  span.severity = span.critical.has_value()  ? "critical"
+                  : span.warning.has_value() ? "warning"
+                                             : "info";
+}
+
+void Backtest::NoteLoss(const ClosedStep& step) {
+  const std::optional<double> loss = LossOf(step);
+  if (!loss.has_value()) return;
+  result_.has_loss = true;
+  losses_[step.row.step] = *loss;
+  if (!trace_rules_.empty()) trace_.losses.push_back({step.row.step, *loss});
+}
+
+void Backtest::NoteTrace(int64_t step) {
+  for (const std::string& rule : trace_rules_) {
+    for (const JudgedSeries& judged : evaluator_->Judged(rule)) {
+      const std::string place =
+          SeriesPlace(judged.layer, judged.unit, judged.unit_id, judged.unit_name);
+      const auto [found, added] =
+          curve_of_.try_emplace(absl::StrCat(rule, "\n", place), trace_.curves.size());
+      if (added) {
+        trace_.curves.push_back(
+            {.rule = rule, .measure = MeasureOf(*rules_, rule), .series = place, .points = {}});
+      }
+      trace_.curves[found->second].points.push_back(
+          {step, judged.value, judged.baseline, judged.limit});
+    }
+  }
+}
+
+RunResult Backtest::Finish() {
+  std::vector<LossSample> losses;
+  losses.reserve(losses_.size());
+  for (const auto& [step, loss] : losses_) losses.push_back({step, loss});
+  result_.loss_break_step = LossBreakStep(losses);
+  // In the order of the rules asked for, then of the series.
+  std::stable_sort(trace_.curves.begin(), trace_.curves.end(),
+                   [this](const RunTrace::Curve& a, const RunTrace::Curve& b) {
+                     const auto place = [this](const std::string& rule) {
+                       return std::find(trace_rules_.begin(), trace_rules_.end(), rule);
+                     };
+                     return std::pair(place(a.rule), a.series) < std::pair(place(b.rule), b.series);
+                   });
+  return std::move(result_);
+}
+
+}  // namespace foreshock

@@ -1,0 +1,31 @@
+// One report of one rank as the writer takes it: its payloads reduced to additive statistics. Used
+// by a live stream, and by a backtest that reads the same reports from a capture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/indicators/summarise.h"
+#include "daemon/model/shards.pb.h"
+#include "daemon/model/stream_names.h"
+#include "daemon/pipeline/run_state.h"
+#include "foreshock/v1/ingest.pb.h"
+
+namespace foreshock {
+
+// Who reports, as its Hello and its admission said.
+struct Reporter {
+  Sender sender;
+  std::string client_instance;
+  uint64_t committed_seq = 0;  // reports up to it are known: they are taken as empty
+  std::shared_ptr<SharedSnapshots> snapshots{};
+};
+
+// `report` has passed ingest's validation. What only the numbers show to be wrong is left out and
+// appended to `rejections`. Counts what it sees in the stats of the reporter's snapshots.
+model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& names,
+                                   const Reporter& reporter,
+                                   std::vector<v1::Rejection>* rejections);
+
+}  // namespace foreshock

@@ -1,0 +1,4 @@
+foreshock_fuzz(backtest_fuzz
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/fuzz/backtest_fuzz.cc
+  LINK foreshock::backtest
+  CORPUS ${CMAKE_SOURCE_DIR}/rules/tests)

@@ -1,0 +1,25 @@
+// Any bytes as the labels of runs, as the values of a series and as a test of rules: something that
+// can be used, or an error that says what is wrong.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "daemon/backtest/labels.h"
+#include "daemon/backtest/rule_test.h"
+#include "daemon/backtest/series_notation.h"
+#include "daemon/base/check.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace foreshock;
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto labels = ParseLabels("f", text);
+  FORESHOCK_CHECK(labels.ok() || labels.status().message().substr(0, 2) == "f:");
+  const auto values = ParseSeriesValues(text);
+  FORESHOCK_CHECK(values.ok() ? values->size() <= kSeriesValuesMax
+                              : !values.status().message().empty());
+  // Its rule files are looked for where nothing is.
+  const auto test = ParseRuleTests("f", text, "/nowhere/");
+  FORESHOCK_CHECK(test.ok() || !test.status().message().empty());
+  return 0;
+}
