@@ -272,7 +272,9 @@ void RunState::Tick(absl::Time now, Changes* changes) {
   if (evaluator_ == nullptr) return;
   const Attempt& newest = attempts_.rbegin()->second;
   const Evaluator::Clock clock = {.now_unix_ns = absl::ToUnixNanos(now),
-                                  .live = heard_ && !Ended(newest.row.state()),
+                                  .life = Ended(newest.row.state()) ? Life::kEnded
+                                          : heard_                  ? Life::kLive
+                                                                    : Life::kUnheard,
                                   .hindmost = [&newest] { return newest.open_steps->hindmost(); }};
   for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), changes);
 }

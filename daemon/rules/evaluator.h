@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/progress.h"
 #include "daemon/rules/rule_set.h"
 #include "foreshock/v1/ingest.pb.h"
 #include "foreshock/v1/types.pb.h"
@@ -72,7 +73,7 @@ class Evaluator {
   // between steps. Returns as Evaluate. Alerts that begin here stand at the newest closed step.
   struct Clock {
     int64_t now_unix_ns = 0;
-    bool live = true;  // the run was heard of and has not said goodbye
+    Life life = Life::kLive;
     // Ranks whose newest report is the oldest; may be unset.
     std::function<std::vector<uint32_t>()> hindmost{};
   };

@@ -21,7 +21,7 @@ void Evaluator::Impl::NoteCoverage(const ClosedStep& closed, absl::Span<const Fi
 
 std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
   std::vector<model::AlertRow> rows;
-  progress_.Tick(clock.now_unix_ns);
+  progress_.Tick(clock.now_unix_ns, clock.life);
   if (ticks_.empty()) return rows;
   const bool in_attempt = last_step_ != std::numeric_limits<int64_t>::min();
   const int64_t step = in_attempt ? last_step_ : std::max<int64_t>(progress_.reached(), 0);
@@ -44,13 +44,15 @@ std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
   const auto hindmost = [&clock] {
     return clock.hindmost == nullptr ? std::vector<uint32_t>() : clock.hindmost();
   };
+  if (primed_) rows = EndPriming(step);
+  bool changed = false;
   for (const size_t i : ticks_) {
-    if (!rules_[i].Tick(set_->rules[i], view, clock.live, hindmost)) continue;
-    if (rows.empty() && primed_) rows = EndPriming(step);
+    if (!rules_[i].Tick(set_->rules[i], view, clock.life, hindmost)) continue;
+    changed = true;
     if (rules_[i].alert().active) Name(set_->rules[i].name, &rules_[i].alert());
     rows.push_back(RuleRow(i, step));
   }
-  if (!rows.empty()) JudgeSignatures(step, /*quiet=*/false, &rows);
+  if (changed) JudgeSignatures(step, /*quiet=*/false, &rows);
   return rows;
 }
 

@@ -31,7 +31,12 @@ void Progress::StepClosed(int64_t step, std::optional<double> seconds) {
   if (seconds_.size() > kTimesMax) seconds_.pop_front();
 }
 
-void Progress::Tick(int64_t now_unix_ns) {
+void Progress::Tick(int64_t now_unix_ns, Life life) {
+  if (life != Life::kLive) {
+    since_ns_.reset();
+    waiting_ns_ = 0;
+    return;
+  }
   // A clock that was set back starts the wait anew.
   if (!since_ns_.has_value() || now_unix_ns < *since_ns_) since_ns_ = now_unix_ns;
   waiting_ns_ = now_unix_ns - *since_ns_;

@@ -3,7 +3,7 @@
 //   Progress progress;
 //   progress.BeginAttempt(std::nullopt);
 //   progress.StepClosed(10, 0.25);          // and its train.step_seconds
-//   progress.Tick(now_unix_ns);             // again and again
+//   progress.Tick(now_unix_ns, Life::kLive);  // again and again
 //   if (progress.waiting_seconds() > 300) ...
 //
 // The time of day comes in by Tick alone, so that the clocks of ranks and daemon are never mixed.
@@ -15,6 +15,13 @@
 
 namespace foreshock {
 
+// Whether a run may be expected to get on.
+enum class Life : uint8_t {
+  kLive,
+  kUnheard,  // nobody has spoken for it since the daemon started
+  kEnded,    // it has said goodbye
+};
+
 // Thread-compatible.
 class Progress {
  public:
@@ -22,7 +29,8 @@ class Progress {
   void BeginAttempt(std::optional<int64_t> reached);
   // `seconds`: time per step, if it is known of this step.
   void StepClosed(int64_t step, std::optional<double> seconds);
-  void Tick(int64_t now_unix_ns);
+  // The wait begins with the first Tick of a run that lives.
+  void Tick(int64_t now_unix_ns, Life life);
 
   // Of the newest 32 steps whose time is known, whatever their attempt.
   std::optional<double> median_step_seconds() const;

@@ -78,9 +78,9 @@ class RuleJudge {
   // began, ended, or holds in more or other layers or ranks than before.
   bool Judge(const Rule& rule, const StepView& view);
 
-  // Between two steps, for hang and restarts; `live`: the run has not ended, `hindmost` says which
-  // ranks are farthest back. Returns as Judge.
-  bool Tick(const Rule& rule, const StepView& view, bool live,
+  // Between two steps, for hang and restarts; `hindmost` says which ranks are farthest back.
+  // Returns as Judge.
+  bool Tick(const Rule& rule, const StepView& view, Life life,
             const std::function<std::vector<uint32_t>()>& hindmost);
   // What was fed is of a step that an earlier attempt reached and this one has not yet.
   void TakeOvertaken(const Rule& rule, int64_t step);

@@ -69,7 +69,7 @@ void RuleJudge::JudgeRunLevel(const Rule& rule, const StepView& view) {
   PushRunVerdict(rule, view, subject, verdict);
 }
 
-bool RuleJudge::Tick(const Rule& rule, const StepView& view, bool live,
+bool RuleJudge::Tick(const Rule& rule, const StepView& view, Life life,
                      const std::function<std::vector<uint32_t>()>& hindmost) {
   judged_ = false;
   changed_ = false;
@@ -80,9 +80,10 @@ bool RuleJudge::Tick(const Rule& rule, const StepView& view, bool live,
   if (rule.detector.kind == Detector::Kind::kHang) {
     verdict.value = view.progress.waiting_seconds();
     verdict.baseline = view.progress.median_step_seconds();
-    verdict.breach = live && verdict.value >= WaitLimit(rule.detector, view.progress);
-    // While the run lives only a step ends it.
-    if (firing ? live : !verdict.breach) return false;
+    verdict.breach =
+        life == Life::kLive && verdict.value >= WaitLimit(rule.detector, view.progress);
+    // Only a step ends it, or the run's own end.
+    if (firing ? life != Life::kEnded : !verdict.breach) return false;
     if (verdict.breach) finding_ranks_ = hindmost();
   } else {
     verdict.value = view.progress.RestartsWithin(rule.detector.window_steps);

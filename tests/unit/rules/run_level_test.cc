@@ -17,9 +17,10 @@ using ::testing::IsEmpty;
 
 constexpr char kStepSeconds[] = "train.step_seconds";
 
-void Tick(TestRun* run, double seconds, bool live = true, std::vector<uint32_t> hindmost = {}) {
+void Tick(TestRun* run, double seconds, Life life = Life::kLive,
+          std::vector<uint32_t> hindmost = {}) {
   const auto rows = run->evaluator->Tick({.now_unix_ns = static_cast<int64_t>(1e9 * seconds),
-                                          .live = live,
+                                          .life = life,
                                           .hindmost = [&hindmost] { return hindmost; }});
   for (const model::AlertRow& row : rows) {
     run->seen.push_back(absl::StrCat("t", seconds, " ", Text(row)));
@@ -35,8 +36,8 @@ TEST(HangTest, FiresAfterSoManyUsualStepTimesAndEndsWithTheNextStep) {
   Tick(&run, 1000);  // the wait begins
   Tick(&run, 1019.9);
   EXPECT_THAT(run.seen, IsEmpty());
-  Tick(&run, 1020, true, {3, 7});
-  Tick(&run, 2000, true, {3, 7});
+  Tick(&run, 1020, Life::kLive, {3, 7});
+  Tick(&run, 2000, Life::kLive, {3, 7});
   ASSERT_THAT(run.seen, ElementsAre("t1020 r firing"));
   const v1::Alert& fired = run.rows[0].alert();
   EXPECT_EQ(fired.firing_step(), 9);
@@ -96,11 +97,16 @@ TEST(HangTest, ARunThatHasEndedDoesNotHang) {
   TestRun run(OneRule({"hang: {at_least: 10s}"}));
   run.Step(0, {});
   Tick(&run, 0);
-  Tick(&run, 100, /*live=*/false);
+  Tick(&run, 100, Life::kEnded);
   EXPECT_THAT(run.seen, IsEmpty());
-  Tick(&run, 101);
-  Tick(&run, 102, /*live=*/false);
-  EXPECT_THAT(run.seen, ElementsAre("t101 r firing", "t102 r resolved"));
+  Tick(&run, 101);  // a rank has come back
+  Tick(&run, 110);
+  EXPECT_THAT(run.seen, IsEmpty());
+  Tick(&run, 111);
+  Tick(&run, 112, Life::kUnheard);  // the daemon restarts
+  EXPECT_THAT(run.seen, ElementsAre("t111 r firing"));
+  Tick(&run, 113, Life::kEnded);
+  EXPECT_THAT(run.seen, ElementsAre("t111 r firing", "t113 r resolved"));
 }
 
 TEST(HangTest, AClockThatGoesBackStartsTheWaitAnew) {
@@ -130,7 +136,7 @@ TEST(HangTest, GoesOnOverARestartUntilAStepCloses) {
   TestRun before(rules);
   before.Step(0, {MakeSample(kStepSeconds, 0.5)});
   Tick(&before, 0);
-  Tick(&before, 10, true, {2});
+  Tick(&before, 10, Life::kLive, {2});
   ASSERT_EQ(before.rows.size(), 1u);
 
   TestRun after(rules);
@@ -143,6 +149,15 @@ TEST(HangTest, GoesOnOverARestartUntilAStepCloses) {
   ASSERT_THAT(after.seen, ElementsAre("1 r resolved"));
   EXPECT_EQ(after.rows[0].alert().id(), before.rows[0].alert().id());
   EXPECT_EQ(after.rows[0].alert().rank(), 2u);
+}
+
+TEST(RestartsTest, MayBeginAtTheFirstTickAfterARestart) {
+  TestRun run(OneRule({"restarts: {above: 0, in: 10 steps}"}));
+  run.evaluator->Prime(MakeStep(0));
+  run.evaluator->BeginAttempt({.number = 2});
+  Tick(&run, 1);
+  ASSERT_THAT(run.seen, ElementsAre("t1 r firing"));
+  EXPECT_FALSE(run.rows[0].alert().id().empty());
 }
 
 // ---- restarts

@@ -96,7 +96,7 @@ TEST_F(StepReaderTest, ReadsTheSeriesThatAreWantedAndTheRangeAndStopsWhenTold) {
 
 TEST_F(StepReaderTest, AnUnknownRunIsNotFound) {
   EXPECT_THAT(ReadClosedSteps(*store_, "other", {}, [](const ClosedStep&) { return true; }),
-              StatusIs(absl::StatusCode::kNotFound));
+              StatusIs(absl::StatusCode::kNotFound, ::testing::_));
 }
 
 }  // namespace
