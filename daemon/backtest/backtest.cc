@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/parse.h"
@@ -92,30 +91,22 @@ std::vector<std::string> Notes(const RunResult& result) {
 }
 
 Backtest::Backtest(std::shared_ptr<const RuleSet> rules, std::vector<std::string> trace_rules)
-    : rules_(std::move(rules)), trace_rules_(std::move(trace_rules)) {}
+    : EvaluatingSink(std::move(rules)), trace_rules_(std::move(trace_rules)) {}
 
 void Backtest::BeginAttempt(const std::string& run, const v1::ModelShape& model,
                             const AttemptStart& attempt) {
-  if (evaluator_ == nullptr) {
-    result_.run = run;
-    evaluator_ = std::make_unique<Evaluator>(rules_, run, model);
-  }
+  EvaluatingSink::BeginAttempt(run, model, attempt);
   ++result_.attempts;
-  evaluator_->BeginAttempt(attempt);
 }
 
-void Backtest::OnStep(const ClosedStep& step) {
-  const absl::Time start = absl::Now();
-  const std::vector<model::AlertRow> rows = evaluator_->Evaluate(step);
-  result_.judging_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+void Backtest::AfterStep(const ClosedStep& step) {
   result_.steps.push_back(step.row.step);
   result_.samples += step.samples.size();
-  for (const model::AlertRow& row : rows) NoteAlert(row.alert(), step.row.step);
   NoteLoss(step);
   if (!trace_rules_.empty()) NoteTrace(step.row.step);
 }
 
-void Backtest::NoteAlert(const v1::Alert& alert, int64_t step) {
+void Backtest::OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) {
   const AlertSpan::Moment now{step, order_++};
   const auto [found, began] = open_.try_emplace(alert.id(), result_.alerts.size());
   if (began) {
@@ -143,14 +134,14 @@ void Backtest::NoteLoss(const ClosedStep& step) {
 
 void Backtest::NoteTrace(int64_t step) {
   for (const std::string& rule : trace_rules_) {
-    for (const JudgedSeries& judged : evaluator_->Judged(rule)) {
+    for (const JudgedSeries& judged : evaluator().Judged(rule)) {
       const std::string place =
           SeriesPlace(judged.layer, judged.unit, judged.unit_id, judged.unit_name);
       const auto [found, added] =
           curve_of_.try_emplace(absl::StrCat(rule, "\n", place), trace_.curves.size());
       if (added) {
         trace_.curves.push_back(
-            {.rule = rule, .measure = MeasureOf(*rules_, rule), .series = place, .points = {}});
+            {.rule = rule, .measure = MeasureOf(rules(), rule), .series = place, .points = {}});
       }
       trace_.curves[found->second].points.push_back(
           {step, judged.value, judged.baseline, judged.limit});
@@ -159,6 +150,8 @@ void Backtest::NoteTrace(int64_t step) {
 }
 
 RunResult Backtest::Finish() {
+  result_.run = run();
+  result_.judging_seconds = judging_seconds();
   std::vector<LossSample> losses;
   losses.reserve(losses_.size());
   for (const auto& [step, loss] : losses_) losses.push_back({step, loss});

@@ -69,7 +69,7 @@ struct RunTrace {
 };
 
 // Thread-compatible.
-class Backtest final : public StepSink {
+class Backtest final : public EvaluatingSink {
  public:
   // Also traces what the rules named make of their series; `trace_rules` must be rules of the set.
   explicit Backtest(std::shared_ptr<const RuleSet> rules,
@@ -77,20 +77,18 @@ class Backtest final : public StepSink {
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
                     const AttemptStart& attempt) override;
-  void OnStep(const ClosedStep& step) override;
 
   // After the last step.
   RunResult Finish();
   RunTrace TakeTrace() { return std::move(trace_); }
 
  private:
-  void NoteAlert(const v1::Alert& alert, int64_t step);
+  void OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) override;
+  void AfterStep(const ClosedStep& step) override;
   void NoteLoss(const ClosedStep& step);
   void NoteTrace(int64_t step);
 
-  const std::shared_ptr<const RuleSet> rules_;
   const std::vector<std::string> trace_rules_;
-  std::unique_ptr<Evaluator> evaluator_;
   RunResult result_;
   uint64_t order_ = 0;
   absl::flat_hash_map<std::string, size_t> open_;  // alert id to its place in result_.alerts

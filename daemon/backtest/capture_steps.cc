@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ class Rebuild {
       FORESHOCK_RETURN_IF_ERROR(stream.checks->OnGoodbye(message.goodbye()));
       state_->Goodbye(stream.attempt, stream.reporter.sender.rank, stream.reporter.client_instance,
                       message.goodbye().outcome(), &changes_.batch);
+      if (stream.attempt == attempt_) sink_->RankGone(stream.reporter.sender.rank);
     } else {
       FORESHOCK_RETURN_IF_ERROR(Add(&stream, message.mutable_report()));
     }
@@ -89,9 +91,14 @@ class Rebuild {
     if (admitted.attempt > attempt_) {
       attempt_ = admitted.attempt;
       if (hello.has_model()) model_ = hello.model();
-      AttemptStart start{.number = attempt_, .resume_step = std::nullopt};
+      world_size_ = hello.world_size();
+      AttemptStart start{.number = attempt_, .reached = reached_};
       if (hello.has_resume_step()) start.resume_step = hello.resume_step();
       sink_->BeginAttempt(run_, model_, start);
+    }
+    if (admitted.attempt == attempt_) {
+      sink_->DeclarePlan(hello.rank(), world_size_,
+                         std::vector<v1::PlanEntry>(hello.plan().begin(), hello.plan().end()));
     }
     streams_[number] = std::move(stream);
     return absl::OkStatus();
@@ -100,7 +107,7 @@ class Rebuild {
   absl::Status Add(Stream* stream, v1::Report* report) {
     FORESHOCK_ASSIGN_OR_RETURN(StreamState::Checked checked, stream->checks->OnReport(report));
     ++totals_.reports;
-    now_ = std::max(now_, absl::FromUnixNanos(report->time_unix_ns()));
+    MoveClock(absl::FromUnixNanos(report->time_unix_ns()));
     if (checked.report_stands) {
       const model::ShardReport shard =
           SummariseReport(*report, stream->checks->names(), stream->reporter, &checked.rejections);
@@ -113,12 +120,25 @@ class Rebuild {
     return absl::OkStatus();
   }
 
+  // What the daemon does between two reports while time passes.
+  void MoveClock(absl::Time now) {
+    if (now <= now_) return;
+    now_ = now;
+    state_->Settle(now_, &changes_);
+    HandOn();
+    if (attempt_ > 0) sink_->Tick(absl::ToUnixNanos(now_));
+  }
+
   // The steps that were judged: not the late ones, and only of the newest attempt.
   void HandOn() {
     for (const ClosedStep& step : std::exchange(changes_, {}).batch.steps) {
       if (step.row.late || step.row.attempt != attempt_) continue;
       ++steps_;
       last_step_ = step.row.step;
+      reached_ = std::max(reached_.value_or(last_step_), last_step_);
+      if (step.row.ranks < world_size_) {
+        sink_->SetSilentRanks(state_->status().back().silent_ranks);
+      }
       sink_->OnStep(step);
     }
   }
@@ -134,6 +154,8 @@ class Rebuild {
   std::map<std::pair<std::string, uint32_t>, StreamId>
       rank_holders_;  // by launch and rank; 0: none
   uint32_t attempt_ = 0;
+  uint32_t world_size_ = 0;         // of the attempt
+  std::optional<int64_t> reached_;  // the furthest step of any attempt so far
   absl::Time now_ = absl::UnixEpoch();
   CaptureTotals totals_;
   uint64_t steps_ = 0;

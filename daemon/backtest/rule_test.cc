@@ -16,7 +16,7 @@ namespace {
 using Expectation = RuleTestExpectation;
 
 // Everything the evaluator returned, and when.
-class Recording final : public StepSink {
+class Recording final : public EvaluatingSink {
  public:
   struct Row {
     uint32_t attempt;
@@ -24,22 +24,7 @@ class Recording final : public StepSink {
     v1::Alert alert;
   };
 
-  explicit Recording(std::shared_ptr<const RuleSet> rules) : rules_(std::move(rules)) {}
-
-  void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override {
-    if (evaluator_ == nullptr) evaluator_ = std::make_unique<Evaluator>(rules_, run, model);
-    evaluator_->BeginAttempt(attempt);
-    attempt_ = attempt.number;
-  }
-
-  void OnStep(const ClosedStep& step) override {
-    ++steps_;
-    attempt_of_[step.row.step] = attempt_;
-    for (const model::AlertRow& row : evaluator_->Evaluate(step)) {
-      rows_.push_back({attempt_, step.row.step, row.alert()});
-    }
-  }
+  using EvaluatingSink::EvaluatingSink;
 
   const std::vector<Row>& rows() const { return rows_; }
   uint64_t steps() const { return steps_; }
@@ -66,9 +51,14 @@ class Recording final : public StepSink {
   }
 
  private:
-  const std::shared_ptr<const RuleSet> rules_;
-  std::unique_ptr<Evaluator> evaluator_;
-  uint32_t attempt_ = 0;
+  void OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) override {
+    rows_.push_back({attempt, step, alert});
+  }
+  void AfterStep(const ClosedStep& step) override {
+    ++steps_;
+    attempt_of_[step.row.step] = step.row.attempt;
+  }
+
   uint64_t steps_ = 0;
   std::map<int64_t, uint32_t> attempt_of_;  // newest attempt that closed the step
   std::vector<Row> rows_;

@@ -1,6 +1,10 @@
 #include "daemon/backtest/stored_steps.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +27,55 @@ void NoteRankScalars(const ClosedStep& step, RankScalars* rank_scalars) {
   }
 }
 
+// How far each rank of an attempt came: what it announced, when it left and when it fell silent is
+// derived from it.
+class RankProgress {
+ public:
+  void Add(const model::RankRow& rank) {
+    Last& last = ranks_[rank.rank()];
+    if (rank.has_last_step()) last.step = std::max(last.step, rank.last_step());
+    last.said_goodbye = last.said_goodbye || rank.outcome() != v1::OUTCOME_UNSPECIFIED;
+  }
+
+  // What the evaluator is told before it judges a step.
+  void Before(const StepRow& row, uint32_t world_size, StepSink* sink) {
+    std::vector<uint32_t> silent;
+    for (auto it = ranks_.begin(); it != ranks_.end();) {
+      const auto& [rank, last] = *it;
+      if (last.step >= row.step) {
+        ++it;
+      } else if (last.said_goodbye) {
+        sink->RankGone(rank);
+        it = ranks_.erase(it);
+      } else {
+        silent.push_back(rank);
+        ++it;
+      }
+    }
+    if (row.ranks < world_size) sink->SetSilentRanks(std::move(silent));
+  }
+
+ private:
+  struct Last {
+    int64_t step = -1;
+    bool said_goodbye = false;
+  };
+  std::map<uint32_t, Last> ranks_;
+};
+
+absl::StatusOr<RankProgress> ReadRanks(const Store& store, const std::string& run,
+                                       const model::AttemptRow& attempt, StepSink* sink) {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RankRow> ranks,
+                             store.Ranks(run, attempt.number()));
+  RankProgress progress;
+  for (const model::RankRow& rank : ranks) {
+    sink->DeclarePlan(rank.rank(), attempt.world_size(),
+                      std::vector<v1::PlanEntry>(rank.plan().begin(), rank.plan().end()));
+    progress.Add(rank);
+  }
+  return progress;
+}
+
 }  // namespace
 
 absl::Status ReadStoredSteps(const Store& store, const std::string& run,
@@ -38,11 +91,14 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
         absl::StrCat("run '", run, "' has no closed step yet: there is nothing to judge"));
   }
   uint64_t done = 0;
+  std::optional<int64_t> reached;
   for (const model::AttemptRow& attempt : attempts) {
-    AttemptStart start{.number = attempt.number(), .resume_step = std::nullopt};
+    AttemptStart start{.number = attempt.number(), .reached = reached};
     if (attempt.has_resume_step()) start.resume_step = attempt.resume_step();
     sink->BeginAttempt(run, row.model(), start);
+    FORESHOCK_ASSIGN_OR_RETURN(RankProgress ranks, ReadRanks(store, run, attempt, sink));
     if (!attempt.has_last_step()) continue;
+    reached = std::max(reached.value_or(attempt.last_step()), attempt.last_step());
     RankScalars rank_scalars;
     StepRange range{.first = attempt.first_step(), .attempt = attempt.number()};
     for (; range.first <= attempt.last_step(); range.first = range.last + 1) {
@@ -51,6 +107,8 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
         ClosedStep step = stored;
         NoteRankScalars(step, &rank_scalars);
         step.findings = StoredFindings(step, rank_scalars);
+        ranks.Before(step.row, attempt.world_size(), sink);
+        sink->Tick(step.row.time_unix_ns);
         sink->OnStep(step);
         return true;
       }));

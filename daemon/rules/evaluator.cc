@@ -161,7 +161,8 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
         break;
     }
   }
-  const std::vector<Finding> replayed = quiet ? StoredFindings(closed, rank_scalars_) : std::vector<Finding>();
+  const std::vector<Finding> replayed =
+      quiet ? StoredFindings(closed, rank_scalars_) : std::vector<Finding>();
   const absl::Span<const Finding> findings = quiet ? replayed : closed.findings;
   progress_.StepClosed(step, step_seconds);
   NoteCoverage(closed, findings);
