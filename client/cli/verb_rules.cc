@@ -42,6 +42,7 @@ void AddRules(CLI::App& app, Program& program) {
   AddRulesCheck(*rules, program);
   AddRulesTest(*rules, program);
   AddRulesBacktest(*rules, program);
+  AddRulesCalibrate(*rules, program);
   AddRulesExport(*rules, program);
 }
 

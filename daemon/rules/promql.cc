@@ -57,7 +57,7 @@ class Translator {
       case Detector::Kind::kNonFinite:
         return NonFinite();
       default:
-        return NoGauge("its detector needs the history in steps");
+        return NoGauge("its detector needs what only the daemon sees");
     }
   }
 

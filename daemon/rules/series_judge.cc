@@ -50,6 +50,7 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
 
   const Judgement judgement = Judge(rule.detector, value, baseline);
   breaching_ = judgement.breach;
+  measured_ = judgement.measured;
   value_ = *smoothed;
   judged_step_ = step;
   baseline_.reset();

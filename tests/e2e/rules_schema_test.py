@@ -25,6 +25,9 @@ SCHEMA = json.loads((ROOT / "rules/schema.json").read_text())
 DEFINITIONS = SCHEMA["definitions"]
 FORESHOCK = None
 
+# Detectors that look at the run or at what ranks sent, not at an indicator.
+WITHOUT_INDICATOR = {"non_finite", "hang", "coverage", "restarts"}
+
 LABELS = {"severity": "info"}
 RULE = {"alert": "a", "indicator": "train.loss", "threshold": {"above": 1}, "labels": LABELS}
 OTHER = {**RULE, "alert": "b"}
@@ -40,6 +43,13 @@ Loader.add_implicit_resolver(
     re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"), list("-+0123456789."))
 
 
+class Dumper(yaml.SafeDumper):
+    """Without anchors, which rule files may not have."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
 def document(*rules, defaults=None, signatures=()):
     group = {"name": "g", "rules": list(rules)}
     if defaults is not None:
@@ -52,9 +62,9 @@ def schema_errors(value):
 
 
 def reader_errors(value):
-    """What `foreshock rules check` says of the document (JSON is YAML)."""
+    """What `foreshock rules check` says of the document."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        json.dump(value, file)
+        yaml.dump(value, file, Dumper)
         file.flush()
         answer = subprocess.run([FORESHOCK, "rules", "check", file.name, "--output=json"],
                                 capture_output=True, text=True, check=False)
@@ -84,7 +94,7 @@ def detectors():
 def with_detector(name, **keys):
     """A rule with the schema's first example of the detector."""
     rule = {"alert": "a", "indicator": "train.loss", "labels": LABELS}
-    if name == "non_finite":
+    if name in WITHOUT_INDICATOR:
         rule.pop("indicator")
     rule[name] = copy.deepcopy(DEFINITIONS[name]["examples"][0])
     rule.update(keys)
@@ -135,11 +145,10 @@ class KeysTest(unittest.TestCase):
         self.assertEqual(keys, set(DEFINITIONS["baseline"]["properties"]))
 
     def test_small_maps_of_a_rule(self):
-        for key, name in {"smooth": "smooth", "quorum": "quorum",
-                          "annotations": "annotations"}.items():
+        for key in ("smooth", "quorum", "annotations", "rate_limit"):
             with self.subTest(key):
                 self.assertEqual(allowed_keys(document({**RULE, key: {"zzz": "1"}})),
-                                 set(DEFINITIONS[name]["properties"]))
+                                 set(DEFINITIONS[key]["properties"]))
         rule = with_detector("non_finite")
         rule["non_finite"]["ranks"] = {"zzz": 1}
         self.assertEqual(allowed_keys(document(rule)), set(DEFINITIONS["ranks"]["properties"]))
@@ -223,6 +232,10 @@ WRONG = {
                                                 "baseline": {"kind": "fixed"}}),
     "a lag for an anchored baseline": document({**LEVEL, "relative_rise": {"above": 2},
                                                 "baseline": {"kind": "anchored", "lag": 2}}),
+    "hang with a wait in steps": document({"alert": "a", "hang": {"at_least": "5 steps"},
+                                           "labels": LABELS}),
+    "restarts without in": document({"alert": "a", "restarts": {"above": 3}, "labels": LABELS}),
+    "rate limit of zero": rule_with(rate_limit={"starts": 0, "in": "10 steps"}),
     "intervals 0": document({**LEVEL, "no_data": {"intervals": 0}}),
     "severity unknown": rule_with(labels={"severity": "page"}),
     "a label that is ours": rule_with(labels={"severity": "info", "run": "x"}),
