@@ -33,7 +33,7 @@ std::optional<double> LossOf(const ClosedStep& step) {
 
 std::string MeasureOf(const RuleSet& rules, const std::string& name) {
   for (const Rule& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
-    if (rule.name == name) return MeasureText(rule.input);
+    if (rule.name == name) return MeasureText(rule);
   }
   return "";
 }

@@ -3,8 +3,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "daemon/exporter/metric_names.h"
 #include "daemon/model/catalogue.h"
+#include "daemon/model/metric_names.h"
 
 namespace foreshock::exporter_internal {
 namespace {

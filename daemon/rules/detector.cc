@@ -14,11 +14,13 @@ double InSpreads(double value, const Baseline& baseline) {
 Judgement Compare(const Detector& detector, double x) {
   switch (detector.side) {
     case Detector::Side::kAbove:
-      return {.breach = x > detector.limit, .clear = x <= detector.clear};
+      return {.breach = x > detector.limit, .clear = x <= detector.clear, .measured = x};
     case Detector::Side::kBelow:
-      return {.breach = x < detector.limit, .clear = x >= detector.clear};
+      return {.breach = x < detector.limit, .clear = x >= detector.clear, .measured = x};
     case Detector::Side::kOutside:
-      return {.breach = std::abs(x) > detector.limit, .clear = std::abs(x) <= detector.clear};
+      return {.breach = std::abs(x) > detector.limit,
+              .clear = std::abs(x) <= detector.clear,
+              .measured = x};
   }
   return {};
 }
@@ -32,7 +34,10 @@ Judgement Judge(const Detector& detector, double value, const std::optional<Base
   if (baseline->median <= 0) return {};
   const double distance = value - baseline->median;
   Judgement judgement = Compare(detector, value / baseline->median);
-  if (std::abs(distance) < detector.min_z * baseline->spread) judgement.breach = false;
+  if (std::abs(distance) < detector.min_z * baseline->spread) {
+    judgement.breach = false;
+    judgement.measured = 1;  // no limit would be breached
+  }
   return judgement;
 }
 

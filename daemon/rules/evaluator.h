@@ -43,6 +43,7 @@ struct JudgedSeries {
   double value = 0;                // as judged: smoothed, divided, aggregated
   std::optional<double> baseline;  // it was compared with
   std::optional<double> limit;     // of a breach, in the unit of the value, where it is one number
+  std::optional<double> measured;  // what was compared with the rule's limit: ratio, z, value
   bool breaching = false;
   bool firing = false;
 };

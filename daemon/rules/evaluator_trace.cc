@@ -31,6 +31,7 @@ std::vector<JudgedSeries> RuleJudge::Judged(const Rule& rule, int64_t step) cons
                       .value = subject.judge.value(),
                       .baseline = subject.judge.baseline(),
                       .limit = LimitOf(rule.detector, subject.judge.baseline()),
+                      .measured = subject.judge.measured(),
                       .breaching = subject.judge.breaching(),
                       .firing = subject.judge.firing()});
   }

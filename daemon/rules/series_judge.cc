@@ -70,6 +70,7 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
                               .firing = firing()};
   const Course::Reading reading = Read(rule, sample);
   breaching_ = reading.judgement.breach;
+  measured_ = reading.judgement.measured;
   value_ = reading.value;
   judged_step_ = step;
   baseline_ = reading.baseline;

@@ -45,6 +45,7 @@ class SeriesJudge {
   bool breaching() const { return breaching_; }                 // at its newest sample
   double value() const { return value_; }                       // newest judged
   int64_t judged_step() const { return judged_step_; }          // of it; -1: none
+  std::optional<double> measured() const { return measured_; }  // it compared with the limit
   std::optional<double> baseline() const { return baseline_; }  // it was compared with
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
@@ -69,6 +70,7 @@ class SeriesJudge {
   std::vector<double> recent_;      // the newest raw values, for smoothing
   double value_ = 0;
   int64_t judged_step_ = -1;
+  std::optional<double> measured_;
   std::optional<double> baseline_;
   int64_t base_step_ = 0;
   bool breaching_ = false;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace foreshock {
 
@@ -44,6 +45,7 @@ struct MachineState {
 struct Judgement {
   bool breach = false;
   bool clear = false;  // beyond the clear limit; never together with breach
+  std::optional<double> measured{};  // what was compared with the limits, where it was one number
 };
 
 enum class Transition : uint8_t {

@@ -1,4 +1,4 @@
-#include "daemon/exporter/metric_names.h"
+#include "daemon/model/metric_names.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/model/catalogue.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock {
 namespace {
 
 struct Scalar {
@@ -60,4 +60,4 @@ MetricInfo MetricOf(absl::string_view indicator) {
           absl::StrCat(prefix, "A scalar of the label's name, as sent"), std::string(name)};
 }
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock

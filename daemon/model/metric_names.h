@@ -1,11 +1,11 @@
-// Under which name and help an indicator stands on /metrics. Internal to exporter/.
+// Under which name and help an indicator stands on /metrics.
 #pragma once
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock {
 
 struct MetricInfo {
   std::string name;
@@ -17,4 +17,4 @@ struct MetricInfo {
 // foreshock_train_scalar{name="..."} (foreshock_eval_train_scalar in evaluation).
 MetricInfo MetricOf(absl::string_view indicator);
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock
