@@ -44,7 +44,7 @@ struct MachineState {
 
 struct Judgement {
   bool breach = false;
-  bool clear = false;  // beyond the clear limit; never together with breach
+  bool clear = false;                // beyond the clear limit; never together with breach
   std::optional<double> measured{};  // what was compared with the limits, where it was one number
 };
 
