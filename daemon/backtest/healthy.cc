@@ -40,8 +40,18 @@ double FromScale(const Detector& detector, double scaled) {
 }
 
 bool HasLimit(const Rule& rule) {
-  return !IsRunLevel(rule.detector) && rule.detector.kind != Detector::Kind::kNonFinite &&
-         rule.detector.kind != Detector::Kind::kNoData;
+  switch (rule.detector.kind) {
+    case Detector::Kind::kThreshold:
+    case Detector::Kind::kRelative:
+    case Detector::Kind::kRobustZ:
+    case Detector::Kind::kCusum:
+    case Detector::Kind::kLevelShift:
+      return true;
+    case Detector::Kind::kSlope:
+      return !rule.detector.will_cross;
+    default:
+      return false;
+  }
 }
 
 double SeriesStatistic::Push(const Rule& rule, int64_t step, double scaled) {

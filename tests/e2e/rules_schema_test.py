@@ -149,9 +149,11 @@ class KeysTest(unittest.TestCase):
             with self.subTest(key):
                 self.assertEqual(allowed_keys(document({**RULE, key: {"zzz": "1"}})),
                                  set(DEFINITIONS[key]["properties"]))
-        rule = with_detector("non_finite")
-        rule["non_finite"]["ranks"] = {"zzz": 1}
-        self.assertEqual(allowed_keys(document(rule)), set(DEFINITIONS["ranks"]["properties"]))
+        for name, key, inside in (("non_finite", "ranks", "ranks"),
+                                  ("spike_budget", "spike", "spike")):
+            rule = with_detector(name)
+            rule[name][key] = {"zzz": 1}
+            self.assertEqual(allowed_keys(document(rule)), set(DEFINITIONS[inside]["properties"]))
 
     def test_signature_and_its_maps(self):
         def signature(**keys):
@@ -232,6 +234,15 @@ WRONG = {
                                                 "baseline": {"kind": "fixed"}}),
     "a lag for an anchored baseline": document({**LEVEL, "relative_rise": {"above": 2},
                                                 "baseline": {"kind": "anchored", "lag": 2}}),
+    "a cusum without a limit": document({**LEVEL, "cusum": {"slack": 1}}),
+    "a level shift downwards by a positive number": document({**LEVEL,
+                                                              "level_shift": {"below": 3}}),
+    "will_cross without within": document({**LEVEL, "slope": {"will_cross": {"above": 1}}}),
+    "a share that is no percentage": document({**LEVEL, "spike_budget": {"spike": {"above": 6},
+                                                                         "share": 0.03}}),
+    "continuity without a limit": document({**LEVEL, "continuity": {"within": "5 steps"}}),
+    "a reference without a file": document({**LEVEL, "relative_rise": {"above": 2},
+                                            "baseline": {"kind": "reference"}}),
     "hang with a wait in steps": document({"alert": "a", "hang": {"at_least": "5 steps"},
                                            "labels": LABELS}),
     "restarts without in": document({"alert": "a", "restarts": {"above": 3}, "labels": LABELS}),
