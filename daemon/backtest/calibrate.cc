@@ -98,7 +98,7 @@ class Calibrator {
       found.steps = study.excursions.steps;
       found.excursions = study.excursions.peaks.size();
       double worst = -std::numeric_limits<double>::infinity();
-      for (const History& history : healthy_.of(index)) {
+      for (const ExcursionSeries& history : healthy_.of(index)) {
         for (const Worst& one : history) worst = std::max<double>(worst, one.value);
       }
       if (std::isfinite(worst)) found.worst = FromScale(rule.detector, worst);
@@ -194,7 +194,7 @@ class Calibrator {
   // The lowest limit that the history itself shows to be rare enough.
   double WithinHistory(size_t index, const Study& study, double share) const {
     std::vector<double> levels;
-    for (const History& history : healthy_.of(index)) {
+    for (const ExcursionSeries& history : healthy_.of(index)) {
       for (const Worst& one : history) {
         if (std::isfinite(one.value)) levels.push_back(one.value);
       }

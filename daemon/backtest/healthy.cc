@@ -115,11 +115,11 @@ void HealthyHistory::BeginAttempt(const std::string& run, const v1::ModelShape& 
                                   const AttemptStart& attempt) {
   if (evaluator_ == nullptr) {
     evaluator_ = std::make_unique<Evaluator>(unreachable_, run, model);
-    for (std::vector<History>& histories : histories_) histories.emplace_back();
+    for (std::vector<ExcursionSeries>& histories : histories_) histories.emplace_back();
   }
   evaluator_->BeginAttempt(attempt);
   // Steps may go back: what follows is another stretch of history.
-  for (std::vector<History>& histories : histories_) {
+  for (std::vector<ExcursionSeries>& histories : histories_) {
     if (!histories.back().empty()) histories.emplace_back();
   }
   for (std::vector<Series>& series : series_) {

@@ -4,7 +4,7 @@
 //   HealthyHistory healthy(rules);
 //   FORESHOCK_RETURN_IF_ERROR(ReadCaptureSteps("good.fscap", {}, &healthy));
 //   healthy.EndRun();
-//   for (const History& run : healthy.of(rule_index)) ...
+//   for (const ExcursionSeries& run : healthy.of(rule_index)) ...
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class HealthyHistory final : public StepSink {
   void EndRun();
 
   const CompiledRules& rules() const { return *rules_; }
-  const std::vector<History>& of(size_t rule) const { return histories_[rule]; }
+  const std::vector<ExcursionSeries>& of(size_t rule) const { return histories_[rule]; }
   // Alerts of rules without a numeric limit that began.
   size_t begun(size_t rule) const { return begun_[rule]; }
   uint64_t samples(size_t rule) const { return samples_[rule]; }
@@ -87,7 +87,7 @@ class HealthyHistory final : public StepSink {
   std::unique_ptr<Evaluator> evaluator_;
   std::vector<absl::flat_hash_map<SeriesKey, size_t>> places_;  // of the run
   std::vector<std::vector<Series>> series_;                     // of the run, by rule
-  std::vector<std::vector<History>> histories_;
+  std::vector<std::vector<ExcursionSeries>> histories_;
   std::vector<size_t> begun_;
   std::vector<uint64_t> samples_;
   std::vector<float> step_seconds_;

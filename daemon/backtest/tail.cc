@@ -14,8 +14,9 @@ constexpr double kShapeMax = 0.9;  // with 1 or more the mean excess would not e
 
 // Calls `visit(peak)` for every excursion.
 template <typename Visit>
-void ForEachExcursion(absl::Span<const History> histories, double level, const Visit& visit) {
-  for (const History& history : histories) {
+void ForEachExcursion(absl::Span<const ExcursionSeries> histories, double level,
+                      const Visit& visit) {
+  for (const ExcursionSeries& history : histories) {
     bool inside = false;
     double peak = 0;
     for (const Worst& worst : history) {
@@ -49,16 +50,16 @@ size_t PoissonDraw(double mean, std::mt19937_64* random) {
 
 }  // namespace
 
-size_t CountExcursions(absl::Span<const History> histories, double level) {
+size_t CountExcursions(absl::Span<const ExcursionSeries> histories, double level) {
   size_t count = 0;
   ForEachExcursion(histories, level, [&count](double) { ++count; });
   return count;
 }
 
-Excursions FindExcursions(absl::Span<const History> histories) {
+Excursions FindExcursions(absl::Span<const ExcursionSeries> histories) {
   Excursions best;
   std::vector<double> values;
-  for (const History& history : histories) {
+  for (const ExcursionSeries& history : histories) {
     if (history.size() < 2) continue;
     best.steps += static_cast<double>(history.back().step - history.front().step);
     for (const Worst& worst : history) {

@@ -26,10 +26,10 @@ struct Worst {
 };
 
 // One lineage of steps; the values of a run in step order.
-using History = std::vector<Worst>;
+using ExcursionSeries = std::vector<Worst>;
 
 // How many stretches of values above `level` there are.
-size_t CountExcursions(absl::Span<const History> histories, double level);
+size_t CountExcursions(absl::Span<const ExcursionSeries> histories, double level);
 
 struct Excursions {
   double threshold = 0;
@@ -39,7 +39,7 @@ struct Excursions {
 
 // The excursions above the highest threshold that still shows 100 of them; above the one that shows
 // most where none does.
-Excursions FindExcursions(absl::Span<const History> histories);
+Excursions FindExcursions(absl::Span<const ExcursionSeries> histories);
 
 // Upper bound of the mean of a Poisson variable of which `count` were seen.
 double PoissonUpper(size_t count, double confidence);

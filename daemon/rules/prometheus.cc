@@ -111,7 +111,7 @@ class Writer {
 };
 
 Judged Of(const Rule& rule) {
-  return {rule.name, rule.fault, rule.labels, rule.annotations, MeasureText(rule.input)};
+  return {rule.name, rule.fault, rule.labels, rule.annotations, MeasureText(rule)};
 }
 Judged Of(const Signature& signature) {
   return {signature.name, signature.fault, signature.labels, signature.annotations, ""};

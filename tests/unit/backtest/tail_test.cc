@@ -10,8 +10,8 @@
 namespace foreshock {
 namespace {
 
-History Of(const std::vector<float>& values) {
-  History history;
+ExcursionSeries Of(const std::vector<float>& values) {
+  ExcursionSeries history;
   for (size_t i = 0; i < values.size(); ++i) {
     history.push_back({static_cast<int64_t>(10 * i), values[i]});
   }
@@ -19,15 +19,15 @@ History Of(const std::vector<float>& values) {
 }
 
 TEST(ExcursionsTest, EndBelowTheLevelAndWithTheHistory) {
-  const std::vector<History> one = {Of({0, 2, 0, 2, 0, 0, 2, 2})};
+  const std::vector<ExcursionSeries> one = {Of({0, 2, 0, 2, 0, 0, 2, 2})};
   EXPECT_EQ(CountExcursions(one, 1), 3u);
   EXPECT_EQ(CountExcursions(one, 2), 0u) << "at the level is not above it";
-  const std::vector<History> two = {Of({0, 2}), Of({2, 0})};
+  const std::vector<ExcursionSeries> two = {Of({0, 2}), Of({2, 0})};
   EXPECT_EQ(CountExcursions(two, 1), 2u) << "runs do not join";
 }
 
 TEST(ExcursionsTest, PeaksAreTheLargestValueOfEach) {
-  const Excursions found = FindExcursions(std::vector<History>{Of({0, 3, 5, 0, 0, 4, 0})});
+  const Excursions found = FindExcursions(std::vector<ExcursionSeries>{Of({0, 3, 5, 0, 0, 4, 0})});
   EXPECT_EQ(found.steps, 60);
   EXPECT_EQ(found.threshold, 3);
   EXPECT_EQ(found.peaks, (std::vector<double>{5, 4}));
@@ -35,7 +35,7 @@ TEST(ExcursionsTest, PeaksAreTheLargestValueOfEach) {
 
 TEST(ExcursionsTest, WhatCannotFireYetIsNoValue) {
   const float never = -std::numeric_limits<float>::infinity();
-  const Excursions found = FindExcursions(std::vector<History>{Of({never, never, never})});
+  const Excursions found = FindExcursions(std::vector<ExcursionSeries>{Of({never, never, never})});
   EXPECT_TRUE(found.peaks.empty());
   EXPECT_EQ(found.steps, 20);
   EXPECT_FALSE(TailFit(found, 0.95).usable());
@@ -104,9 +104,9 @@ size_t Held(const std::function<double(std::mt19937_64*)>& draw,
   size_t held = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     std::mt19937_64 random(seed);
-    History history;
+    ExcursionSeries history;
     for (int i = 0; i < kSteps; ++i) history.push_back({i, static_cast<float>(draw(&random))});
-    const TailFit fit(FindExcursions(std::vector<History>{history}), 0.95);
+    const TailFit fit(FindExcursions(std::vector<ExcursionSeries>{history}), 0.95);
     held += tail(fit.LimitBound(kRate)) <= kRate ? 1 : 0;
   }
   return held;
