@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Runs the fault lab, every fault with several seeds, before a real daemon with the default rules, and
-writes what came out into docs/detection.md.
+"""Runs the fault lab, every fault with several seeds, before a real daemon with the default rules,
+and writes what came out into docs/detection.md.
 
     tests/lab/run.py build/release --captures /tmp/lab --seeds 3      # what `make lab` does
     tests/lab/run.py build/release --captures /tmp/lab --faults none,learning-rate --dry-run
 
-Every run leaves its capture in the folder. A run whose capture is there already is not trained again
-but replayed, so that an interrupted lab goes on where it was, and a changed rule is judged in minutes.
-Runs of several processes (nan-rank) write a capture per rank and are always trained again.
+Every run leaves its capture in the folder. A run whose capture is there already is not trained
+again but replayed, so that an interrupted lab goes on where it was, and a changed rule is judged in
+minutes. Runs of several processes (nan-rank) write a capture per rank and are always trained again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import Any, Callable, Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "client/python/examples"
@@ -130,14 +130,15 @@ class Lab:
 def table(runs: list[Run]) -> list[str]:
     """A row per fault; cells with several numbers have one per seed."""
     lines = [
-        "| fault | seeds | warned | named | false alarms | first warning | called | loss break | lead |",
+        "| fault | seeds | warned | named | false alarms | first warning | called | loss break "
+        "| lead |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for fault in dict.fromkeys(run.fault for run in runs):
         group = [run for run in runs if run.fault == fault]
         quiet = group[0].named in QUIET
-        warned = "–" if quiet else f"{sum(run.first is not None for run in group)} of {len(group)}"
-        named = f"{sum(run.hit for run in group)} of {len(group)}" if group[0].named else "–"
+        warned = "–" if quiet else _share(run.first is not None for run in group)
+        named = _share(run.hit for run in group) if group[0].named else "–"
         lines.append("| " + " | ".join([
             fault, ", ".join(str(run.seed) for run in group), warned, named,
             str(sum(run.false_alarms for run in group)),
@@ -155,14 +156,17 @@ def rl_table(runs: list[Run]) -> list[str]:
              "|---|---|---|---" + "|---" * len(columns) + "|"]
     for fault in dict.fromkeys(run.fault for run in runs):
         group = [run for run in runs if run.fault == fault]
-        cells = [_once(f"{_number(run.moved[c][0])} → {_number(run.moved[c][1])}" for run in group)
-                 for c in columns]
-        warned = "–" if not group[0].named else (
-            f"{sum(run.first is not None for run in group)} of {len(group)}")
+        cells = [_once(" → ".join(map(_number, run.moved[c])) for run in group) for c in columns]
+        warned = _share(run.first is not None for run in group) if group[0].named else "–"
         lines.append("| " + " | ".join([
             fault, ", ".join(str(run.seed) for run in group), warned,
             str(sum(run.false_alarms for run in group)), *cells]) + " |")
     return lines
+
+
+def _share(found: Iterable[bool]) -> str:
+    of = list(found)
+    return f"{sum(of)} of {len(of)}"
 
 
 def _lead(run: Run) -> int | None:
@@ -171,13 +175,13 @@ def _lead(run: Run) -> int | None:
     return run.loss_break - int(run.first["firing_step"])
 
 
-def _each(group: list[Run], value: Any) -> str:
+def _each(group: list[Run], value: Callable[[Run], Any]) -> str:
     values = [value(run) for run in group]
     return "–" if all(v is None for v in values) else ", ".join(
         "–" if v is None else str(v) for v in values)
 
 
-def _once(texts: Any) -> str:
+def _once(texts: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(texts)) or "–"
 
 
@@ -202,12 +206,13 @@ def main() -> int:
     parser.add_argument("--captures", type=pathlib.Path, required=True, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 1..N of every fault")
     parser.add_argument("--faults", help="a,b,...; default: all, of both modes")
-    parser.add_argument("--dry-run", action="store_true", help="print the tables, do not write them")
+    parser.add_argument("--dry-run", action="store_true", help="print the tables only")
     given = parser.parse_args()
     known = {fault for steps in STEPS.values() for fault in steps}
     chosen = set(given.faults.split(",")) if given.faults else known
     if not chosen <= known:
-        parser.error(f"--faults: {', '.join(sorted(chosen - known))}; allowed: {', '.join(sorted(known))}")
+        parser.error(f"--faults {', '.join(sorted(chosen - known))}; allowed: "
+                     f"{', '.join(sorted(known))}")
     given.captures.mkdir(parents=True, exist_ok=True)
     python = given.build.resolve() / "python"
     sys.path.insert(0, str(python))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Short runs of the fault lab before a real daemon with the default rules: the one whose learning
-rate runs away is warned about before its loss breaks, the healthy one stays silent, and the shards of
-four processes become one model.
+rate runs away is warned about before its loss breaks, the healthy one stays silent, and the shards
+of four processes become one model.
 
     tests/python/lab_daemon_test.py FORESHOCKD FORESHOCK
 """

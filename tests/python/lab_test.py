@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fault lab by itself: the attention is right, every fault does what its name says, runs repeat."""
+"""The fault lab by itself: the attention is right, faults do what they say, runs repeat."""
 
 import contextlib
 import io
@@ -89,9 +89,9 @@ class AttentionTest(unittest.TestCase):
         sums = {}
         for rounding in (Rounding(), Rounding("toward-zero", 7)):
             q.grad = None
-            out = TiledAttention.apply(q, torch.ones_like(k), v, rounding)  # all logits of a row equal
+            out = TiledAttention.apply(q, torch.ones_like(k), v, rounding)
             out.backward(out.detach())
-            # With equal keys dQ is the row sum of the logits' gradients: 0 but for what O lost.
+            # With equal keys dQ is the row sum of the logits' gradients: 0, but for what O lost.
             sums[rounding.mode] = float(q.grad.abs().mean())
         self.assertGreater(sums["toward-zero"], 10 * sums["nearest"])
 
@@ -115,9 +115,9 @@ class RoundingTest(unittest.TestCase):
             self.assertEqual(int((cut.view(torch.int32) & ((1 << (16 + dropped)) - 1)).max()), 0)
 
     def test_zero_mean_has_the_same_grid_and_no_bias(self):
-        error = Rounding("zero-mean", 6)(self.x) - self.x
-        self.assertEqual(int((Rounding("zero-mean", 6)(self.x).view(torch.int32) & 0x3FFFFF).max()), 0)
-        relative = (error * self.x.sign()).double()
+        rounded = Rounding("zero-mean", 6)(self.x)
+        self.assertEqual(int((rounded.view(torch.int32) & 0x3FFFFF).max()), 0)
+        relative = ((rounded - self.x) * self.x.sign()).double()
         five_sigma = 5 * float(relative.std()) / math.sqrt(len(relative))
         self.assertLess(abs(float(relative.mean())), five_sigma)
         biased = ((Rounding("toward-zero", 6)(self.x) - self.x) * self.x.sign()).double()
@@ -243,7 +243,8 @@ class Processes(unittest.TestCase):
     def curve(self, *options):
         with tempfile.TemporaryDirectory(prefix="foreshock_lab_") as folder:
             path = pathlib.Path(folder) / "curve"
-            command = [sys.executable, str(EXAMPLES / "fault_lab.py"), "--curve", str(path), *options]
+            lab = str(EXAMPLES / "fault_lab.py")
+            command = [sys.executable, lab, "--curve", str(path), *options]
             subprocess.run(command, check=True, capture_output=True, timeout=240)
             return [float(line.split()[1]) for line in path.read_text().splitlines()]
 
@@ -352,7 +353,7 @@ class CommandLine(unittest.TestCase):
     def test_wrong_options_say_what_is_allowed(self):
         cases = [
             (["--fault", "gremlins"], "--fault gremlins: with --mode pretrain allowed: none, "),
-            (["--mode", "rl", "--fault", "resume"], "with --mode rl allowed: none, rollout-precision"),
+            (["--mode", "rl", "--fault", "resume"], "with --mode rl allowed: none, rollout-"),
             (["--fault", "bf16-attention", "--strength", "9"], "--strength 9: with bf16-attention "
              "allowed: 0..7"),
             (["--fault", "nan-rank", "--world", "1"], "needs 2 data-parallel processes"),
@@ -360,8 +361,8 @@ class CommandLine(unittest.TestCase):
         ]
         for options, message in cases:
             said = io.StringIO()
-            with mock.patch("sys.argv", ["fault_lab.py", *options]), contextlib.redirect_stderr(said):
-                with self.assertRaises(SystemExit) as end:
+            with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as end:
+                with mock.patch("sys.argv", ["fault_lab.py", *options]):
                     fault_lab.arguments()
             self.assertEqual(end.exception.code, 2, options)
             self.assertIn(message, " ".join(said.getvalue().split()))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Trains a small mixture-of-experts decoder for real, breaks it on purpose, and lets Foreshock watch.
+"""Trains a small mixture-of-experts decoder, breaks it on purpose, and lets Foreshock watch.
 
     fault_lab.py --fault learning-rate --server 127.0.0.1:7317 --plot run.svg
     fault_lab.py --fault nan-rank --world 2 --capture run.fscap
@@ -98,7 +98,8 @@ def arguments() -> argparse.Namespace:
     given.strength = fault.strength if given.strength is None else given.strength
     low, high = fault.limits
     if not low <= given.strength <= high:
-        parser.error(f"--strength {given.strength:g}: with {given.fault} allowed: {low:g}..{high:g}")
+        parser.error(f"--strength {given.strength:g}: with {given.fault} allowed: "
+                     f"{low:g}..{high:g}")
     given.steps = STEPS[given.mode] if given.steps is None else given.steps
     given.inject_step = INJECT_STEPS[given.mode] if given.inject_step is None else given.inject_step
     if given.steps < 1 or given.inject_step < 0:

@@ -1,9 +1,9 @@
 """Causal attention by tiles with an online softmax, as a fused kernel does it, written by hand.
 
-What low precision does to training is decided in one place of such a kernel: its output O is rounded
-to BF16 and kept for the backward pass, where rowsum(dO * O) is subtracted from every row of dO V^T. A
-rounding with a bias then leaves a bias of one sign in the gradient of every logit, and it adds up
-over steps. `Rounding` is that place; everything else here is FP32.
+What low precision does to training is decided in one place of such a kernel: its output O is
+rounded to BF16 and kept for the backward pass, where rowsum(dO * O) is subtracted from every row of
+dO V^T. A rounding with a bias then leaves a bias of one sign in the gradient of every logit, and it
+adds up over steps. `Rounding` is that place; everything else here is FP32.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ FAULTS = {
         _optimizer),
     "resume": Fault(
         "resume_fault", 1, "layers, 1..3", (1, 3),
-        f"{RESUME_AFTER_STEPS} steps after a checkpoint the run goes back to it, and the experts of "
-        "the last STRENGTH layers are not restored but start anew"),
+        f"{RESUME_AFTER_STEPS} steps after a checkpoint the run goes back to it, and the experts "
+        "of the last STRENGTH layers are not restored but start anew"),
 }
 
 

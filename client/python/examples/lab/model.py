@@ -67,7 +67,7 @@ class Attention(nn.Module):
 
 
 class Experts(nn.Module):
-    """Two-layer perceptrons, one per expert: in [experts, hidden, width], out [experts, width, hidden]."""
+    """Two-layer perceptrons: w_in [experts, hidden, width], w_out [experts, width, hidden]."""
 
     def __init__(self, shape: Shape, grid: Grid) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Draws a run: an indicator, per layer where it has layers, above; the loss below; and what happened when."""
+"""Draws a run: an indicator per layer above, the loss below, and what happened when."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def draw(
         for step, _, colour in marks:
             axis.axvline(step, color=colour, linewidth=1, linestyle="--")
     for place, (step, label, colour) in enumerate(marks):
+        side = ("left", 3) if step < 0.7 * max(curve) else ("right", -3)
         lower.annotate(
             f"{label} {step}", (step, 0.95 - 0.1 * place), xycoords=("data", "axes fraction"),
-            color=colour, fontsize=8, xytext=(3, 0), textcoords="offset points",
+            color=colour, fontsize=8, ha=side[0], xytext=(side[1], 0), textcoords="offset points",
         )  # fmt: skip
     upper.set_title(title, fontsize=9)
     figure.tight_layout()

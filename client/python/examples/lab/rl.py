@@ -1,10 +1,10 @@
-"""A small GRPO-like loop: a policy learns to write four digits backwards, for a reward that is checked.
+"""A small GRPO-like loop: a policy learns to write four digits backwards.
 
 Per step: a rollout engine with its own copy of the weights samples GROUP answers to each of PROMPTS
-prompts and keeps the log-probability of every token; the reward is the share of right digits; the
-trainer computes its own log-probabilities of the same tokens and takes one clipped policy-gradient
-step on the advantages within each group. Trainer and rollout compute the same thing twice, and what
-is watched is by how much they differ.
+prompts and keeps the log-probability of every token; the reward, which is checked and not learned,
+is the share of right digits; the trainer computes its own log-probabilities of the same tokens and
+takes one clipped policy-gradient step on the advantages within each group. Trainer and rollout
+compute the same thing twice, and what is watched is by how much they differ.
 """
 
 from __future__ import annotations

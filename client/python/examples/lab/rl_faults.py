@@ -63,7 +63,7 @@ FAULTS = {
         "the rollout's routers are noisy, so that it takes other experts than the trainer",
         _route_mismatch),
     "grad-overflow": RlFault(
-        "optimizer_fault", 1e6, "factor on the advantages", (1, 1e12),
+        "unknown", 1e6, "factor on the advantages", (1, 1e12),
         f"every {OVERFLOW_EVERY_STEPS}rd step the advantages are badly normalised, the scaled "
         "gradient leaves FP16's range, the step is skipped and the loss scale halved",
         _grad_overflow),

@@ -55,6 +55,8 @@ def train(plan: Plan, grid: Grid) -> dict[int, float]:
         )
         for step in steps:
             if FAULTS[plan.fault].named == "resume_fault" and step == plan.inject_step:
+                if checkpoint is None and monitor is not None:
+                    monitor.event("checkpoint_saved", max(0, step - 1), f"before step {step}")
                 checkpoint = checkpoint or trainer.checkpoint()
             result = trainer.step(step, knobs_at(plan.fault, step, plan.inject_step, plan.strength))
             losses[step] = result.loss

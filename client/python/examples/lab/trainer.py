@@ -1,4 +1,4 @@
-"""One optimizer step of the decoder under the knobs of a fault; the loop around it is in train.py."""
+"""One optimizer step of the decoder under the knobs of a fault; train.py is the loop around it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Step:
 class Trainer:
     """The decoder, AdamW with linear warm-up, and global-norm clipping."""
 
-    def __init__(self, shape: Shape, recipe: Recipe, seed: int, batches: Batches, grid: Grid) -> None:
+    def __init__(
+        self, shape: Shape, recipe: Recipe, seed: int, batches: Batches, grid: Grid
+    ) -> None:
         self.recipe = recipe
         self.seed = seed
         self.batches = batches

@@ -19,8 +19,8 @@ def loss_break(losses: Mapping[int, float]) -> int | None:
     """The step at which someone who watches the loss alone would know, or None.
 
     The first step at which the exponential average (0.96) of the loss exceeds 1.2 x the best slower
-    average (0.98) so far and never falls back below 1.1 x best; or the first non-finite loss if most
-    of what follows is non-finite. `losses` are positive where they are finite.
+    average (0.98) so far and never falls back below 1.1 x best; or the first non-finite loss if
+    most of what follows is non-finite. `losses` are positive where they are finite.
     """
     steps = sorted(losses)
     fast = slow = 0.0

@@ -1,4 +1,4 @@
-"""The monitor around a training loop: three lines of it are `foreshock.watch`, `step` and `close`."""
+"""The monitor around a training loop: where its reports go, and how often it samples."""
 
 from __future__ import annotations
 
