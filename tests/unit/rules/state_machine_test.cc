@@ -25,7 +25,6 @@ std::string Phases(const MachineParams& params, const std::string& samples) {
 }
 
 TEST(StateMachineTest, EachSettingHasItsEffect) {
-  const Length none;
   const struct {
     const char* what;
     MachineParams params;
