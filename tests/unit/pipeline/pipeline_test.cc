@@ -151,9 +151,8 @@ class RecordingListener final : public PipelineListener {
   bool WaitForRound() {
     MutexLock lock(&mutex_);
     const uint64_t wanted = rounds_ + 2;
-    return WaitUntil(&mutex_, &changed_, [this, wanted]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return rounds_ >= wanted;
-    });
+    return WaitUntil(&mutex_, &changed_,
+                     [this, wanted]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return rounds_ >= wanted; });
   }
   bool WaitForConnected(uint32_t ranks) {
     MutexLock lock(&mutex_);
