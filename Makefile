@@ -39,11 +39,11 @@ soak: ## the crash test with KILLS random kill -9 points
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
 	@deploy/install-deps.sh build test dev
-	@deploy/build.sh fuzz
+	@deploy/build.sh fuzz fuzz_targets
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
 sanitize: ## all tests under AddressSanitizer with UBSan, then under ThreadSanitizer
-	@deploy/install-deps.sh build run test
+	@deploy/install-deps.sh build run test dev
 	@deploy/build.sh asan
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS)
 	@deploy/build.sh tsan
@@ -52,7 +52,7 @@ sanitize: ## all tests under AddressSanitizer with UBSan, then under ThreadSanit
 lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety analysis
 	@deploy/install-deps.sh build test dev
 	@/usr/bin/python3 tests/lint/lint.py --format
-	@deploy/build.sh tidy
+	@deploy/build.sh tidy foreshockd foreshock
 
 format: ## format all C++ files in place
 	@deploy/install-deps.sh dev

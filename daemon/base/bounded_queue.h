@@ -1,5 +1,5 @@
 // A queue between threads, bounded in items and bytes; its only overload behaviour is that TryPush
-// fails. Thread-safe.
+// fails. What may never be refused, and is bounded elsewhere, goes in by Push. Thread-safe.
 //
 //   BoundedQueue<Work> queue({.items_max = 1024, .bytes_max = 64 << 20});
 //   if (!queue.TryPush(std::move(work), bytes)) Refuse();
@@ -32,10 +32,15 @@ class BoundedQueue {
     MutexLock lock(&mutex_);
     if (closed_ || items_.size() >= options_.items_max) return false;
     if (!items_.empty() && bytes_ + bytes > options_.bytes_max) return false;
-    items_.push_back(std::move(item));
-    bytes_ += bytes;
-    not_empty_.NotifyOne();
-    sizes_.push_back(bytes);
+    AddLocked(std::move(item), bytes);
+    return true;
+  }
+
+  // As TryPush, but past the limits: false only when the queue is closed.
+  [[nodiscard]] bool Push(T&& item, size_t bytes) {
+    MutexLock lock(&mutex_);
+    if (closed_) return false;
+    AddLocked(std::move(item), bytes);
     return true;
   }
 
@@ -77,6 +82,13 @@ class BoundedQueue {
   }
 
  private:
+  void AddLocked(T&& item, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    items_.push_back(std::move(item));
+    sizes_.push_back(bytes);
+    bytes_ += bytes;
+    not_empty_.NotifyOne();
+  }
+
   std::vector<T> TakeLocked(size_t items_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::vector<T> taken;
     while (!items_.empty() && taken.size() < items_max) {

@@ -21,7 +21,7 @@ void Finish(const model::StepShards& merged, const v1::ModelShape& model, bool e
     writer.AddUndefined(undefined.indicator(), undefined.reason(), undefined.count());
   }
   FinishFindings(merged, &writer, closed);
-  FinishScalars(merged, step, live_history, &writer);
+  FinishScalars(merged, closed->row, live_history, &writer);
   FinishLogits(merged, &writer);
   FinishQk(merged, &writer);
   FinishGates(merged, &writer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace foreshock {
 namespace {
@@ -76,6 +77,25 @@ std::optional<double> History::SpikeRate() const {
   if (judged_.size() < kRateMinimum) return std::nullopt;
   const double steps = static_cast<double>(judged_.back().step - judged_.front().step + 1);
   return 1000.0 * static_cast<double>(spikes_) / steps;
+}
+
+void History::ObserveTime(int64_t step, int64_t time_unix_ns) {
+  if (last_time_.has_value() && step <= last_time_->first) return;
+  if (time_unix_ns == 0) {
+    step_seconds_ = {std::nullopt, "no_time"};
+    return;
+  }
+  const auto before = std::exchange(last_time_, std::pair(step, time_unix_ns));
+  if (!before.has_value()) {
+    step_seconds_ = {std::nullopt, "no_base"};
+  } else if (time_unix_ns <= before->second) {
+    step_seconds_ = {std::nullopt, "clock_back"};
+  } else {
+    // Unsigned: clocks are the senders' and may be any two numbers apart.
+    const uint64_t ns = static_cast<uint64_t>(time_unix_ns) - static_cast<uint64_t>(before->second);
+    step_seconds_ = {1e-9 * static_cast<double>(ns) / static_cast<double>(step - before->first),
+                     ""};
+  }
 }
 
 void History::ObserveLoad(uint32_t layer, int64_t step, absl::Span<const double> counts) {

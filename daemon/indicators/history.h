@@ -8,6 +8,7 @@
 //   for (const Point& p : last 1 100 points of train.loss) history.ObserveScalar("loss", p.step,
 //   p.value); for (const Point& p : last 20 points of train.grad_norm)
 //     history.ObserveScalar("grad_norm", p.step, p.value);
+//   history.ObserveTime(step, time) of the last step that had a time;
 //   for each step and layer of the last 210 steps:
 //     history.ObserveLoad(layer, step, counts);   // count_e = load.share_e * k * tokens / experts
 //
@@ -20,6 +21,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -43,6 +45,18 @@ class History {
   // Loss spikes (a score that rises above 1) per 1 000 steps, over at most the last 1 000 steps.
   // Empty before 100 steps had a score.
   std::optional<double> SpikeRate() const;
+
+  // Wall clock of a step, 0: unknown. Steps must increase.
+  void ObserveTime(int64_t step, int64_t time_unix_ns);
+
+  // Seconds per step between the last two steps observed: their times apart over their numbers
+  // apart. Else why not: "no_time" (the step has none), "no_base" (the first that has one), or
+  // "clock_back" (the clock went back or stood still; the next step is measured from there).
+  struct StepSeconds {
+    std::optional<double> value;
+    absl::string_view undefined;
+  };
+  StepSeconds LastStepSeconds() const { return step_seconds_; }
 
   // Assignments per expert of one layer in one step. Steps must increase per layer.
   void ObserveLoad(uint32_t layer, int64_t step, absl::Span<const double> counts);
@@ -78,6 +92,8 @@ class History {
   ScalarWindow grad_norm_;
   std::deque<Judged> judged_;
   size_t spikes_ = 0;
+  std::optional<std::pair<int64_t, int64_t>> last_time_;  // (step, time) of the last that had one
+  StepSeconds step_seconds_{std::nullopt, "no_base"};
   bool in_spike_ = false;
   absl::flat_hash_map<uint32_t, LoadWindow> load_;
 };

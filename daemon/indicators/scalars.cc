@@ -88,6 +88,16 @@ void AddSpikes(const std::map<std::string, double>& global, int64_t step, Histor
   }
 }
 
+void AddStepTime(const StepRow& row, History* history, SampleWriter* writer) {
+  history->ObserveTime(row.step, row.time_unix_ns);
+  const History::StepSeconds seconds = history->LastStepSeconds();
+  if (seconds.value.has_value()) {
+    writer->Add("train.step_seconds", kNoLayer, *seconds.value);
+  } else {
+    writer->AddUndefined("train.step_seconds", seconds.undefined);
+  }
+}
+
 }  // namespace
 
 absl::Status SummariseScalars(const v1::ScalarBatch& batch, const SummariseContext& context,
@@ -116,7 +126,7 @@ absl::Status SummariseScalars(const v1::ScalarBatch& batch, const SummariseConte
   return absl::OkStatus();
 }
 
-void FinishScalars(const model::StepShards& merged, int64_t step, History* history,
+void FinishScalars(const model::StepShards& merged, const StepRow& row, History* history,
                    SampleWriter* writer) {
   ByName global;
   std::map<std::pair<std::string, uint32_t>, std::vector<const model::ScalarShard*>> per_rank;
@@ -151,7 +161,9 @@ void FinishScalars(const model::StepShards& merged, int64_t step, History* histo
     writer->Add("train.tokens_total", kNoLayer, static_cast<double>(merged.tokens()));
   }
   AddDerived(values, writer);
-  if (history != nullptr) AddSpikes(values, step, history, writer);
+  if (history == nullptr) return;
+  AddSpikes(values, row.step, history, writer);
+  AddStepTime(row, history, writer);
 }
 
 void FinishFindings(const model::StepShards& merged, SampleWriter* writer, ClosedStep* closed) {

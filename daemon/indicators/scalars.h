@@ -12,9 +12,9 @@ namespace foreshock {
 absl::Status SummariseScalars(const v1::ScalarBatch& batch, const SummariseContext& context,
                               model::StepShards* out);
 
-// `history` is null when it must not be touched (evaluation, late shards): spike scores are left
-// out then.
-void FinishScalars(const model::StepShards& merged, int64_t step, History* history,
+// `history` is null when it must not be touched (evaluation, late shards): spike scores and the
+// time per step are left out then.
+void FinishScalars(const model::StepShards& merged, const StepRow& row, History* history,
                    SampleWriter* writer);
 
 // train.nonfinite per name, and the findings themselves.

@@ -143,19 +143,29 @@ std::vector<SettledStep> OpenSteps::Retire() {
   return settled;
 }
 
-std::optional<absl::Time> OpenSteps::next_deadline() const {
-  if (open_.empty()) return std::nullopt;
-  const Step& step = steps_.at(*open_.begin());
-  if (!step.first_done.has_value()) return std::nullopt;
-  return *step.first_done + options_.lateness;
-}
-
 std::vector<uint32_t> OpenSteps::silent_ranks() const {
   std::vector<uint32_t> silent;
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].silent && !ranks_[rank].gone) silent.push_back(rank);
   }
   return silent;
+}
+
+std::vector<uint32_t> OpenSteps::hindmost() const {
+  std::vector<uint32_t> ranks;
+  std::optional<int64_t> least;
+  bool differ = false;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].gone) continue;
+    const int64_t done = ranks_[rank].done_through;
+    differ = differ || (least.has_value() && done != *least);
+    if (!least.has_value() || done < *least) {
+      least = done;
+      ranks.clear();
+    }
+    if (done == *least) ranks.push_back(rank);
+  }
+  return differ ? ranks : std::vector<uint32_t>();
 }
 
 size_t OpenSteps::open_steps() const { return open_.size(); }

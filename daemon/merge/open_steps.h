@@ -64,11 +64,12 @@ class OpenSteps {
   // Closes everything that is open and keeps nothing from now on: a newer attempt has begun.
   std::vector<SettledStep> Retire();
 
-  // When TakeSettled has something even if nothing is added.
-  std::optional<absl::Time> next_deadline() const;
-
   // Ranks that no step waits for because they fell silent; sorted.
   std::vector<uint32_t> silent_ranks() const;
+
+  // Ranks that are farthest behind, those that fell silent included; empty if none is behind the
+  // others. Sorted. O(ranks).
+  std::vector<uint32_t> hindmost() const;
 
   // Every closed step <= this is no longer kept: its statistics may be forgotten.
   std::optional<int64_t> settled_through() const { return settled_through_; }

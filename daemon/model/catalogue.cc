@@ -260,6 +260,8 @@ constexpr IndicatorInfo kIndicators[] = {
      "Non-finite elements found in the named input of this step"},
     {"train.spike_rate", "per_1000_steps", Unit::kNone, false, "[0, 1000]", 1, Storage::kF32,
      "Loss spikes per 1 000 steps over the last 1 000 steps"},
+    {"train.step_seconds", "seconds", Unit::kNone, false, "(0, inf)", 1, Storage::kF32,
+     "Wall time per optimizer step since the previous closed step, by the clocks of the ranks"},
     {"train.tokens_total", "per_step", Unit::kNone, false, "[0, inf)", 1, Storage::kI64,
      "Tokens of the step over all data shards"},
     {"train.update_per_lr", "1", Unit::kNone, false, "[0, inf)", 1, Storage::kF32,

@@ -19,7 +19,8 @@ bool Dispatcher::Tell(const v1::Alert& alert, NotificationKind kind,
                       const std::vector<std::string>* only) {
   // A rule's file was checked for its severity; whatever else comes is better told than lost.
   const Severity severity = ParseSeverity(alert.severity()).value_or(Severity::kCritical);
-  const std::pair<std::string, NotificationKind> key{alert.id(), kind};
+  // What was told of a warning says nothing of the critical alert it has become.
+  const PartKey key{alert.id(), kind, severity};
   bool told_all = true;
   for (const NotifierRoute& route : routes_) {
     const std::string name(route.notifier->name());
@@ -45,6 +46,21 @@ bool Dispatcher::Tell(const v1::Alert& alert, NotificationKind kind,
   return told_all;
 }
 
+std::optional<std::vector<std::string>> Dispatcher::PartlyTold(const std::string& id) const {
+  std::optional<std::vector<std::string>> names;
+  for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kCritical}) {
+    const auto part = partly_told_.find({id, NotificationKind::kFiring, severity});
+    if (part == partly_told_.end()) continue;
+    if (!names.has_value()) names.emplace();
+    names->insert(names->end(), part->second.begin(), part->second.end());
+  }
+  return names;
+}
+
+void Dispatcher::Forget(const std::string& id) {
+  std::erase_if(partly_told_, [&id](const auto& part) { return std::get<0>(part.first) == id; });
+}
+
 std::vector<model::AlertRow> Dispatcher::Dispatch(absl::Span<const model::AlertRow> rows) {
   std::vector<model::AlertRow> changed;
   for (const model::AlertRow& row : rows) {
@@ -54,13 +70,15 @@ std::vector<model::AlertRow> Dispatcher::Dispatch(absl::Span<const model::AlertR
       if (Tell(alert, NotificationKind::kFiring, nullptr)) after.set_notified_firing(true);
     } else if (alert.state() == v1::ALERT_STATE_RESOLVED && row.notified_firing() &&
                !row.notified_resolved()) {
-      if (Tell(alert, NotificationKind::kResolved, nullptr)) after.set_notified_resolved(true);
-    } else if (const auto partly = partly_told_.find({alert.id(), NotificationKind::kFiring});
-               alert.state() == v1::ALERT_STATE_RESOLVED && partly != partly_told_.end()) {
+      if (Tell(alert, NotificationKind::kResolved, nullptr)) {
+        Forget(alert.id());
+        after.set_notified_resolved(true);
+      }
+    } else if (const auto told = PartlyTold(alert.id());
+               alert.state() == v1::ALERT_STATE_RESOLVED && told.has_value()) {
       // It ended before everyone could be told: its end goes to those who were.
-      const std::vector<std::string> told = partly->second;
-      if (Tell(alert, NotificationKind::kResolved, &told)) {
-        partly_told_.erase(partly);
+      if (Tell(alert, NotificationKind::kResolved, &*told)) {
+        Forget(alert.id());
         after.set_notified_firing(true);
         after.set_notified_resolved(true);
       }

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +38,8 @@ class Dispatcher {
  public:
   explicit Dispatcher(std::vector<NotifierRoute> routes) : routes_(std::move(routes)) {}
 
-  // `rows` are committed. Tells what has not been told: firing once per alert id, resolved once and
+  // `rows` are committed. Tells what has not been told: firing once per alert id (and once more
+  // when its severity has risen and the row says so by notified_firing = false), resolved once and
   // only after firing was told. A flag is set when every route either took the message or does not
   // want its severity; routes that took it are not asked again while this process lives.
   // Returns the rows whose flags changed, for the store; the others may be given again to retry.
@@ -49,10 +52,17 @@ class Dispatcher {
   // `only`: names of the routes that are asked; null: all.
   bool Tell(const v1::Alert& alert, NotificationKind kind, const std::vector<std::string>* only);
 
+  // Routes that took a message of the alert's start that not all have taken yet; unset if there is
+  // no such message.
+  std::optional<std::vector<std::string>> PartlyTold(const std::string& id) const;
+  void Forget(const std::string& id);
+
+  using PartKey = std::tuple<std::string, NotificationKind, Severity>;  // of an alert id
+
   const std::vector<NotifierRoute> routes_;
   std::map<std::pair<std::string, std::string>, uint64_t> counts_;
-  // Told by some routes and not yet by all: (alert id, kind) -> names that took it.
-  std::map<std::pair<std::string, NotificationKind>, std::vector<std::string>> partly_told_;
+  // Taken by some routes and not yet by all: names that took it.
+  std::map<PartKey, std::vector<std::string>> partly_told_;
 };
 
 }  // namespace foreshock

@@ -14,7 +14,6 @@ namespace foreshock {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-constexpr size_t kQueueItemsMax = 1u << 20;
 constexpr size_t kWorkPerCommitMax = 4096;
 
 absl::Status DrainingError() {
@@ -29,8 +28,7 @@ class RankStreamHandle final : public PushStream {
   explicit RankStreamHandle(std::shared_ptr<RankStream> stream) : stream_(std::move(stream)) {}
   ~RankStreamHandle() override {
     stream_->Detach();
-    // A closed queue means the pipeline has stopped: nobody is left to be told.
-    (void)stream_->pipeline()->Enqueue(Pipeline::EndWork{stream_});
+    stream_->pipeline()->EnqueueAlways(Pipeline::EndWork{stream_});
   }
   const v1::HelloAck& hello_ack() const override { return stream_->hello_ack(); }
   absl::Status Submit(const v1::Report& report, const StreamNames& names,
@@ -48,7 +46,7 @@ class RankStreamHandle final : public PushStream {
 Pipeline::Pipeline(Options options, Deps deps)
     : options_(std::move(options)),
       deps_(std::move(deps)),
-      queue_({.items_max = kQueueItemsMax, .bytes_max = SIZE_MAX}),
+      queue_({.items_max = options_.queue_items_max, .bytes_max = SIZE_MAX}),
       rules_(deps_.rules) {}
 
 Pipeline::~Pipeline() {
@@ -110,7 +108,12 @@ absl::Status Pipeline::Enqueue(Work work) {
   if (queue_.closed()) return DrainingError();
   ++stats_.queue_refusals;
   return absl::ResourceExhaustedError(
-      absl::StrCat("the ingest queue holds ", kQueueItemsMax, " items"));
+      absl::StrCat("the ingest queue holds ", options_.queue_items_max, " items"));
+}
+
+void Pipeline::EnqueueAlways(Work work) {
+  // A closed queue means that the pipeline has stopped: nobody is left to be told.
+  (void)queue_.Push(std::move(work), 0);
 }
 
 absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
@@ -200,7 +203,7 @@ std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
 
 void Pipeline::Drain() {
   if (draining_.exchange(true)) return;
-  (void)Enqueue(CallWork{[] { return absl::OkStatus(); },
+  EnqueueAlways(CallWork{[] { return absl::OkStatus(); },
                          [this](const absl::Status&) {
                            for (auto& [id, stream] : streams_) stream->End(DrainingError());
                          }});
@@ -302,7 +305,10 @@ void Pipeline::Handle(CallWork work) {
 void Pipeline::Settle(absl::Time now) {
   if (now >= settle_all_at_) {
     settle_all_at_ = now + kTick;
-    for (auto& [name, run] : runs_) run->Settle(now, &changes_);
+    for (auto& [name, run] : runs_) {
+      run->Settle(now, &changes_);
+      run->Tick(now, &changes_);
+    }
     uint64_t steps = 0;
     uint64_t bytes = 0;
     uint64_t silent = 0;

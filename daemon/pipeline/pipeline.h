@@ -44,6 +44,7 @@ class Pipeline final : public ReportSink {
   struct Options {
     RunState::Options run;
     size_t queue_bytes_max = 64u << 20;                // reports between summarise and commit
+    size_t queue_items_max = 1u << 20;                 // of them, goodbyes and calls
     size_t runs_max = 1000;                            // in memory
     absl::Duration sync_interval = absl::Seconds(1);   // what a power failure can take
     absl::Duration retry_interval = absl::Seconds(1);  // between writes to a store that refuses
@@ -111,6 +112,8 @@ class Pipeline final : public ReportSink {
   // On any thread.
   absl::Status Reserve(size_t bytes);
   absl::Status Enqueue(Work work);
+  // For what must not be lost when the queue is full: ends of streams (at most one a stream).
+  void EnqueueAlways(Work work);
   // Waits until the writer's thread has run `call` and committed what it changed.
   absl::Status CallAndCommit(std::function<absl::Status()> call);
 

@@ -11,6 +11,9 @@
 namespace foreshock {
 namespace {
 
+// The steps in which History looks at every series (dead experts: 200 steps in blocks of ten).
+constexpr int64_t kHistorySteps = 300;
+
 // Feeds what Finish would have fed, from the stored points of a step.
 void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
   std::map<uint32_t, std::vector<double>> counts_by_layer;
@@ -18,6 +21,7 @@ void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History
   // matter, so an unknown token count is as good as a constant one.
   const double even = std::max<double>(1, static_cast<double>(step.row.tokens)) *
                       std::max<uint32_t>(1, model.top_k()) / std::max<uint32_t>(1, model.experts());
+  history->ObserveTime(step.row.step, step.row.time_unix_ns);
   for (const Sample& sample : step.samples) {
     const SeriesKey& series = sample.series;
     if (series.unit == Unit::kNone && series.indicator == "train.loss") {
@@ -55,7 +59,9 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
     FORESHOCK_RETURN_IF_ERROR(
         Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
-    if (row.notified_firing()) told_firing_.insert(row.alert().id());
+    if (row.notified_firing()) {
+      told_firing_[row.alert().id()] = SeverityRank(row.alert().severity());
+    }
     unresolved.push_back(row);
   }
   return unresolved;
@@ -103,34 +109,49 @@ absl::Status RunState::LoadAttempt(const Store& store, model::AttemptRow row, ab
 }
 
 absl::Status RunState::PrimeRules(const Store& store) {
-  Attempt& newest = attempts_.rbegin()->second;
   uint32_t begun = 0;
-  const auto begin = [this, &begun](uint32_t number) {
-    const model::AttemptRow& row = attempts_.at(number).row;
-    AttemptStart start{.number = number, .resume_step = std::nullopt};
-    if (row.has_resume_step()) start.resume_step = row.resume_step();
-    evaluator_->BeginAttempt(start);
+  // Attempts without a step in the lineage have begun as well.
+  const auto begin_through = [this, &begun](uint32_t number) {
+    for (auto it = attempts_.upper_bound(begun); it != attempts_.upper_bound(number); ++it) {
+      BeginJudging(it->first);
+    }
     begun = number;
   };
 
   StepRange range;
+  int64_t last_step = 0;
   for (const auto& [number, attempt] : attempts_) {
     if (!attempt.row.has_last_step()) continue;
+    last_step = attempt.row.last_step();
     range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
   }
-  FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, range, [&](const ClosedStep& step) {
+  const auto visit = [&](const ClosedStep& step) {
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
     // of anything, but a resume is judged by them.
     if (step.row.attempt < begun) {
       evaluator_->PrimeOvertaken(step);
       return true;
     }
-    if (step.row.attempt != begun) begin(step.row.attempt);
+    begin_through(step.row.attempt);
     ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     evaluator_->Prime(step);
     return true;
-  }));
-  if (begun != newest.row.number()) begin(newest.row.number());
+  };
+  // Rules look at few of the series, but back to the start; the history at a few more, at the end.
+  const auto used = [this](const SeriesKey& series) {
+    return evaluator_->Uses(series) ||
+           (series.unit == Unit::kNone &&
+            (series.indicator == "train.loss" || series.indicator == "train.grad_norm"));
+  };
+  StepRange old = range;
+  StepRange recent = range;
+  recent.first = std::max(range.first, last_step - kHistorySteps);
+  old.last = recent.first - 1;
+  if (old.last >= old.first) {
+    FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, old, visit, used));
+  }
+  FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, recent, visit));
+  begin_through(attempts_.rbegin()->first);
   return absl::OkStatus();
 }
 

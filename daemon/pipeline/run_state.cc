@@ -88,10 +88,30 @@ RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now
   if (evaluator_ == nullptr || number == 1) {
     evaluator_ = std::make_unique<Evaluator>(rules_, run_, attempt.model);
   }
-  AttemptStart start{.number = number, .resume_step = std::nullopt};
-  if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
-  evaluator_->BeginAttempt(start);
+  BeginJudging(number);
   return attempt;
+}
+
+void RunState::BeginJudging(uint32_t number) {
+  const Attempt& attempt = attempts_.at(number);
+  AttemptStart start{.number = number};
+  if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
+  for (const auto& [other, before] : attempts_) {
+    if (other >= number || !before.row.has_last_step()) continue;
+    start.reached = std::max(start.reached.value_or(-1), before.row.last_step());
+  }
+  evaluator_->BeginAttempt(start);
+  for (const auto& [key, rank] : attempt.ranks) {
+    evaluator_->DeclarePlan(rank.rank(), attempt.row.world_size(),
+                            std::vector<v1::PlanEntry>(rank.plan().begin(), rank.plan().end()));
+  }
+  // Of a rank for which several processes spoke, the one that has not said goodbye counts.
+  for (const auto& [key, rank] : attempt.ranks) {
+    const bool gone = std::all_of(attempt.ranks.begin(), attempt.ranks.end(), [&](const auto& it) {
+      return it.first.first != key.first || it.second.outcome() != v1::OUTCOME_UNSPECIFIED;
+    });
+    if (gone) evaluator_->RankGone(rank.rank());
+  }
 }
 
 absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
@@ -127,6 +147,11 @@ absl::StatusOr<RunState::Admitted> RunState::Open(const v1::Hello& hello, Stream
   *rank.mutable_coordinates() = hello.coordinates();
   *rank.mutable_plan() = hello.plan();
   rank.set_outcome(v1::OUTCOME_UNSPECIFIED);
+  heard_ = true;
+  if (IsNewest(attempt)) {
+    evaluator_->DeclarePlan(hello.rank(), hello.world_size(),
+                            std::vector<v1::PlanEntry>(hello.plan().begin(), hello.plan().end()));
+  }
   attempt.open_steps->RankReturns(hello.rank());
   if (Ended(attempt.row.state())) {
     attempt.row.set_state(v1::RUN_STATE_UNSPECIFIED);
@@ -182,6 +207,7 @@ void RunState::Goodbye(uint32_t number, uint32_t rank, const std::string& client
   attempt.connected.erase(rank);
   attempt.snapshots.erase({rank, client_instance});
   attempt.open_steps->RankGone(rank);
+  if (IsNewest(attempt)) evaluator_->RankGone(rank);
   UpdateOutcome(&attempt, batch);
 }
 
@@ -242,6 +268,15 @@ void RunState::Settle(absl::Time now, Changes* changes) {
   }
 }
 
+void RunState::Tick(absl::Time now, Changes* changes) {
+  if (evaluator_ == nullptr) return;
+  const Attempt& newest = attempts_.rbegin()->second;
+  const Evaluator::Clock clock = {.now_unix_ns = absl::ToUnixNanos(now),
+                                  .live = heard_ && !Ended(newest.row.state()),
+                                  .hindmost = [&newest] { return newest.open_steps->hindmost(); }};
+  for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), changes);
+}
+
 void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled,
                           Changes* changes) {
   StoreBatch* batch = &changes->batch;
@@ -275,7 +310,12 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
       if (step.row.partial) ++stats_->steps_partial;
       AddCoactivation(step.merged->train(), attempt, batch);
       // Only the newest attempt is judged: an older one that still speaks is a leftover.
-      if (IsNewest(*attempt)) JudgeStep(closed, changes);
+      if (IsNewest(*attempt)) {
+        if (step.row.ranks < attempt->row.world_size()) {
+          evaluator_->SetSilentRanks(attempt->open_steps->silent_ranks());
+        }
+        JudgeStep(closed, changes);
+      }
     }
     stats_->points_written += closed.samples.size();
     batch->steps.push_back(std::move(closed));
@@ -312,11 +352,16 @@ void RunState::JudgeStep(const ClosedStep& closed, Changes* changes) {
 
 void RunState::AddAlert(model::AlertRow row, Changes* changes) {
   const std::string& id = row.alert().id();
-  const bool told = told_firing_.contains(id);
-  row.set_notified_firing(told);
+  const int severity = SeverityRank(row.alert().severity());
+  const auto told_as = told_firing_.find(id);
+  const bool told = told_as != told_firing_.end();
+  const bool firing = row.alert().state() == v1::ALERT_STATE_FIRING;
+  // One that has become graver is news once more: who was told of a warning must hear of the page.
+  row.set_notified_firing(told && !(firing && severity > told_as->second));
   changes->alerts.push_back(row);
-  if (row.alert().state() == v1::ALERT_STATE_FIRING) {
-    told_firing_.insert(id);
+  if (firing) {
+    int& gravest = told_firing_.try_emplace(id, severity).first->second;
+    gravest = std::max(gravest, severity);
     row.set_notified_firing(true);
   } else if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
     row.set_notified_resolved(told);

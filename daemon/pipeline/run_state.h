@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +84,8 @@ class RunState {
 
   // Closes what is due, computes and judges it.
   void Settle(absl::Time now, Changes* changes);
+  // Lets the rules that need a clock look at it; after Settle.
+  void Tick(absl::Time now, Changes* changes);
 
   std::vector<AttemptStatus> status() const;  // oldest attempt first
   const std::string& run() const { return run_; }
@@ -110,6 +111,8 @@ class RunState {
   absl::StatusOr<uint32_t> FindAttempt(const v1::Hello& hello) const;
   absl::Status LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now);
   absl::Status PrimeRules(const Store& store);
+  // Tells the evaluator of the attempt, and of what its ranks have announced so far.
+  void BeginJudging(uint32_t number);
   void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, Changes* changes);
   void JudgeStep(const ClosedStep& closed, Changes* changes);
   void AddAlert(model::AlertRow row, Changes* changes);
@@ -123,10 +126,12 @@ class RunState {
   std::shared_ptr<const RuleSet> rules_;
   model::RunRow row_;
   bool known_ = false;  // the run has a row in the store
+  bool heard_ = false;  // a rank said hello since this process started
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
-  std::set<std::string> told_firing_;  // ids of alerts that people were told of and that go on
-  std::vector<v1::Event> declared_;    // from outside, for the next step that closes
+  // Alerts that people were told of and that go on: their ids, and the gravest severity told.
+  std::map<std::string, int> told_firing_;
+  std::vector<v1::Event> declared_;  // from outside, for the next step that closes
 };
 
 }  // namespace foreshock

@@ -84,21 +84,19 @@ std::string Measurement(const v1::Alert& alert, absl::string_view measure) {
   return text;
 }
 
-std::string DefaultSummary(const v1::Alert& alert, absl::string_view measure) {
+std::string DefaultSummary(const v1::Alert& alert, absl::string_view measure,
+                           absl::string_view sentence) {
   std::string text =
       alert.has_resolved_step()
           ? absl::StrCat("Steps ", alert.firing_step(), " to ", alert.resolved_step(), ": ")
           : absl::StrCat("Since step ", alert.firing_step(), ": ");
-  absl::StrAppend(&text, Measurement(alert, measure));
+  absl::StrAppend(&text, sentence.empty() ? Measurement(alert, measure) : std::string(sentence));
   if (!alert.fault().empty()) absl::StrAppend(&text, "; probable fault: ", alert.fault());
   return text;
 }
 
 void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
-  std::string* text = alert->mutable_description();
-  const auto sentence = [text](const std::string& s) {
-    absl::StrAppend(text, text->empty() ? "" : " ", s);
-  };
+  const auto sentence = [alert](const std::string& s) { AppendSentence(s, alert); };
   std::vector<std::string> movers;
   for (const v1::Evidence& evidence : alert->evidence()) {
     if (evidence.supports() && evidence.has_step()) {
@@ -118,6 +116,10 @@ void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
 }
 
 }  // namespace
+
+void AppendSentence(absl::string_view sentence, v1::Alert* alert) {
+  absl::StrAppend(alert->mutable_description(), alert->description().empty() ? "" : " ", sentence);
+}
 
 std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
 
@@ -165,10 +167,15 @@ std::string MeasureText(const Rule& rule) {
 }
 
 void WriteTexts(const Annotations& annotations, absl::string_view measure,
-                absl::string_view confidence, v1::Alert* alert) {
-  alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert, measure)
+                absl::string_view sentence, absl::string_view confidence, v1::Alert* alert) {
+  alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert, measure, sentence)
                                                  : Fill(annotations.summary, *alert));
   alert->set_description(Fill(annotations.description, *alert));
+  if (!annotations.summary.empty() && !sentence.empty()) {
+    std::string said(sentence);
+    said[0] = absl::ascii_toupper(said[0]);
+    AppendSentence(absl::StrCat(said, "."), alert);
+  }
   AppendAdvice(confidence, alert);
   alert->set_runbook(annotations.runbook);
 }

@@ -13,9 +13,14 @@ namespace foreshock {
 // are none. Placeholders: {{run}} {{rule}} {{fault}} {{severity}} {{indicator}} {{layers}} {{rank}}
 // {{unit}} {{value}} {{baseline}} {{step}} {{last_healthy_step}} {{checkpoint}}; one without a
 // value becomes "unknown".
-// `measure` is MeasureText of the rule whose value the alert shows.
+// `measure` is MeasureText of the rule whose value the alert shows. `sentence` says instead what a
+// rule without an indicator has found; it stands in the summary, or behind the summary of the
+// annotations in the description.
 void WriteTexts(const Annotations& annotations, absl::string_view measure,
-                absl::string_view confidence, v1::Alert* alert);
+                absl::string_view sentence, absl::string_view confidence, v1::Alert* alert);
+
+// Puts it behind the description.
+void AppendSentence(absl::string_view sentence, v1::Alert* alert);
 
 // "attn.delta2.relative_norm / train.lr", "norm(train.a, train.b)"; "" without an indicator.
 std::string MeasureText(const Rule& rule);

@@ -1,5 +1,7 @@
 #include "daemon/rules/evaluator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -25,12 +27,15 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   slots_.clear();
   keys_.clear();
   order_.clear();
+  ticks_.clear();
   absl::flat_hash_map<std::string, Divisor> divisors;
   for (size_t i = 0; i < set_->rules.size(); ++i) {
     const Input& input = set_->rules[i].input;
     for (size_t c = 0; c < input.indicators.size(); ++c) {
       by_indicator_[input.indicators[c]].emplace_back(i, c);
     }
+    const Detector::Kind kind = set_->rules[i].detector.kind;
+    if (kind == Detector::Kind::kHang || kind == Detector::Kind::kRestarts) ticks_.push_back(i);
     if (!input.divide_by.empty()) divisors[input.divide_by] = divisors_[input.divide_by];
   }
   divisors_ = std::move(divisors);
@@ -53,7 +58,9 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   const auto divisor = divisors_.find(key.indicator);
   if (run_wide && divisor != divisors_.end()) slot.divisor = &divisor->second;
   slot.store_f32 = StorageOf(key.indicator) == Storage::kF32;
+  slot.family = Coverage::FamilyOf(key.indicator);
   slot.role = Slot::Role::kNone;
+  if (run_wide && key.indicator == "train.step_seconds") slot.role = Slot::Role::kStepSeconds;
   if (run_wide && key.indicator == "train.lr") slot.role = Slot::Role::kLr;
   if (run_wide && (key.indicator == "train.tokens_total" || key.indicator == "train.tokens")) {
     slot.role = Slot::Role::kTokens;
@@ -67,6 +74,17 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   return slots_.size() - 1;
 }
 
+bool Evaluator::Impl::Uses(const SeriesKey& key) const {
+  const std::string& id = key.indicator;
+  // What Slot::Role and StoredFindings look at.
+  static constexpr absl::string_view kOwn[] = {"train.lr",           "train.tokens",
+                                               "train.tokens_total", "train.nonfinite",
+                                               "train.step_seconds", "attn.delta.window_steps"};
+  return by_indicator_.contains(id) || divisors_.contains(id) ||
+         (key.unit == Unit::kRank && absl::StartsWith(id, "train.")) ||
+         std::find(std::begin(kOwn), std::end(kOwn), id) != std::end(kOwn);
+}
+
 void Evaluator::Impl::StartAttempt(int64_t step) {
   first_of_attempt_ = false;
   attempt_start_ = step;
@@ -74,7 +92,7 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
   if (attempts_begun_ <= 1) return;
   const int64_t resume = resume_step_.value_or(step);
   for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Resume(set_->rules[i], resume);
-  for (SignatureJudge& signature : signatures_) signature.Resume();
+  for (SignatureJudge& signature : signatures_) signature.Resume(resume);
   for (auto& [name, divisor] : divisors_) divisor.DropFrom(resume);
   tokens_.DropFrom(resume);
   checkpoints_.erase(checkpoints_.upper_bound(resume), checkpoints_.end());
@@ -103,6 +121,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
                                .snapshot_window = 0,
                                .events = closed.events};
   absl::flat_hash_map<int32_t, int64_t> windows;
+  std::optional<double> step_seconds;
   order_.resize(closed.samples.size(), 0);
   for (size_t i = 0; i < closed.samples.size(); ++i) {
     const Sample& sample = closed.samples[i];
@@ -119,6 +138,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
                              sample.flags);
     }
     if (slot.divisor != nullptr) slot.divisor->Push(step, value);
+    coverage_.Seen(slot.family, sample.series.layer, step);
     switch (slot.role) {
       case Slot::Role::kNone:
         break;
@@ -136,15 +156,22 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
         rank_scalars_[absl::StripPrefix(sample.series.indicator, "train.")].insert(
             sample.series.unit_id);
         break;
+      case Slot::Role::kStepSeconds:
+        step_seconds = value;
+        break;
     }
   }
   const std::vector<Finding> replayed = quiet ? StoredFindings(closed) : std::vector<Finding>();
+  const absl::Span<const Finding> findings = quiet ? replayed : closed.findings;
+  progress_.StepClosed(step, step_seconds);
+  NoteCoverage(closed, findings);
+  row_ = closed.row;
 
   tokens_.Push(step, schedule.tokens);
   const uint8_t causes = schedule_.Push(schedule);
   const StepView view{
       .row = closed.row,
-      .findings = quiet ? absl::MakeConstSpan(replayed) : absl::MakeConstSpan(closed.findings),
+      .findings = findings,
       .step = step,
       .settled = schedule_.settled(),
       .model_layers = model_.layers(),
@@ -155,21 +182,29 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .mean_since = [this](const std::string& indicator, int64_t base) -> std::optional<double> {
         return divisors_.find(indicator)->second.MeanSince(base);
       },
-      .rank_scalars = rank_scalars_};
+      .rank_scalars = rank_scalars_,
+      .progress = progress_,
+      .coverage = coverage_,
+      .silent_ranks = silent_ranks_};
   for (size_t i = 0; i < rules_.size(); ++i) {
     RuleJudge& judge = rules_[i];
     if (!judge.Judge(set_->rules[i], view)) continue;
     if (judge.alert().active) Name(set_->rules[i].name, &judge.alert());
     if (!quiet) rows.push_back(RuleRow(i, step));
   }
+  JudgeSignatures(step, quiet, &rows);
+  return rows;
+}
+
+void Evaluator::Impl::JudgeSignatures(int64_t step, bool quiet,
+                                      std::vector<model::AlertRow>* rows) {
   const AlertsView alerts = View(step);
   for (size_t i = 0; i < signatures_.size(); ++i) {
     SignatureJudge& judge = signatures_[i];
     if (!judge.Judge(set_->signatures[i], i, alerts)) continue;
     if (judge.alert().active) Name(set_->signatures[i].name, &judge.alert());
-    if (!quiet) rows.push_back(SignatureRow(i, alerts));
+    if (!quiet) rows->push_back(SignatureRow(i, alerts));
   }
-  return rows;
 }
 
 Evaluator::Evaluator(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model)
@@ -180,12 +215,23 @@ void Evaluator::BeginAttempt(const AttemptStart& attempt) { impl_->BeginAttempt(
 std::vector<model::AlertRow> Evaluator::Evaluate(const ClosedStep& step) {
   return impl_->Evaluate(step);
 }
+void Evaluator::DeclarePlan(uint32_t rank, uint32_t world_size,
+                            absl::Span<const v1::PlanEntry> plan) {
+  impl_->DeclarePlan(rank, world_size, plan);
+}
+void Evaluator::RankGone(uint32_t rank) { impl_->RankGone(rank); }
+void Evaluator::SetSilentRanks(std::vector<uint32_t> ranks) {
+  impl_->SetSilentRanks(std::move(ranks));
+}
+std::vector<model::AlertRow> Evaluator::Tick(const Clock& clock) { return impl_->Tick(clock); }
 void Evaluator::Prime(const ClosedStep& step) { impl_->Prime(step); }
 void Evaluator::PrimeOvertaken(const ClosedStep& step) { impl_->PrimeOvertaken(step); }
 absl::Status Evaluator::Restore(const model::AlertRow& row) { return impl_->Restore(row); }
 std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return impl_->ReplaceRules(std::move(rules));
 }
+
+bool Evaluator::Uses(const SeriesKey& series) const { return impl_->Uses(series); }
 
 // Anchored baselines, the warm-up and how long an alert has been firing go back to the start.
 int64_t Evaluator::history_steps() const { return std::numeric_limits<int64_t>::max(); }

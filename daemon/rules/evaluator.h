@@ -1,4 +1,5 @@
-// Judges the closed steps of one run by a rule set. No clock, no I/O: the step is the time.
+// Judges the closed steps of one run by a rule set. No clock, no I/O: the step is the time; the
+// time of day comes in by Tick.
 //
 //   Evaluator evaluator(rules, "exp-42", model_shape);
 //   evaluator.BeginAttempt({.number = 1});
@@ -6,23 +7,29 @@
 //     for (const model::AlertRow& row : evaluator.Evaluate(step)) Show(row.alert());
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/step.h"
 #include "daemon/rules/rule_set.h"
+#include "foreshock/v1/ingest.pb.h"
 #include "foreshock/v1/types.pb.h"
 
 namespace foreshock {
 
 struct AttemptStart {
   uint32_t number = 1;
-  std::optional<int64_t> resume_step;  // windows are reset; baselines of the parent attempt are
-                                       // kept up to this step
+  std::optional<int64_t> resume_step{};  // windows are reset; baselines of the parent attempt are
+                                         // kept up to this step
+  // The furthest step that closed in any attempt before; unset: that was evaluated or primed.
+  std::optional<int64_t> reached{};
 };
 
 // Thread-compatible. Equal inputs give equal outputs, in equal order.
@@ -39,6 +46,24 @@ class Evaluator {
   // change, and once when they resolve. What is only pending is not returned.
   std::vector<model::AlertRow> Evaluate(const ClosedStep& step);
 
+  // What a rank of the attempt has announced in its Hello; after BeginAttempt, before the steps,
+  // and again when it says Hello again. Coverage is judged by it.
+  void DeclarePlan(uint32_t rank, uint32_t world_size, absl::Span<const v1::PlanEntry> plan);
+  // The rank said goodbye: nothing more is expected of it.
+  void RankGone(uint32_t rank);
+  // Ranks that no step waits for any more, to be named when a step lacks ranks.
+  void SetSilentRanks(std::vector<uint32_t> ranks);
+
+  // The time of day, for the detectors that need it (hang, restarts): as often as one likes,
+  // between steps. Returns as Evaluate. Alerts that begin here stand at the newest closed step.
+  struct Clock {
+    int64_t now_unix_ns = 0;
+    bool live = true;  // the run was heard of and has not said goodbye
+    // Ranks whose newest report is the oldest; may be unset.
+    std::function<std::vector<uint32_t>()> hindmost{};
+  };
+  std::vector<model::AlertRow> Tick(const Clock& clock);
+
   // After a restart: Prime with the stored steps of the lineage (same order, fills windows,
   // baselines and clocks but changes no alert), then Restore with every stored row that is not
   // resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
@@ -52,6 +77,9 @@ class Evaluator {
 
   // The rules were reloaded: states of alerts whose rule did not change are carried over.
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+
+  // Whether Prime uses this series; of the others it needs no points.
+  bool Uses(const SeriesKey& series) const;
 
   // Steps of history that Prime needs so that every window is full. INT64_MAX: the whole lineage,
   // because warm-up, plateau and anchored baselines look back to its start.

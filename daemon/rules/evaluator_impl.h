@@ -1,4 +1,5 @@
-// The evaluator's inside, shared by evaluator.cc (a step), evaluator_rows.cc (what is returned of
+// The evaluator's inside, shared by evaluator.cc (a step), evaluator_tick.cc (between steps),
+// evaluator_rows.cc (what is returned of
 // an alert) and evaluator_restart.cc (priming, restoring, other rules).
 #pragma once
 
@@ -14,7 +15,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/rules/coverage.h"
 #include "daemon/rules/evaluator.h"
+#include "daemon/rules/progress.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 #include "daemon/rules/signature_judge.h"
@@ -83,7 +86,16 @@ class Evaluator::Impl {
     first_of_attempt_ = true;
     last_step_ = std::numeric_limits<int64_t>::min();
     schedule_.BeginAttempt();
+    progress_.BeginAttempt(attempt.reached);
+    coverage_.BeginAttempt();
+    silent_ranks_.clear();
   }
+  void DeclarePlan(uint32_t rank, uint32_t world_size, absl::Span<const v1::PlanEntry> plan) {
+    coverage_.Declare(rank, world_size, plan);
+  }
+  void RankGone(uint32_t rank) { coverage_.RankGone(rank); }
+  void SetSilentRanks(std::vector<uint32_t> ranks) { silent_ranks_ = std::move(ranks); }
+  std::vector<model::AlertRow> Tick(const Clock& clock);
 
   std::vector<model::AlertRow> Evaluate(const ClosedStep& step) {
     std::vector<model::AlertRow> rows;
@@ -98,6 +110,7 @@ class Evaluator::Impl {
   }
 
   void PrimeOvertaken(const ClosedStep& step);
+  bool Uses(const SeriesKey& key) const;
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
 
@@ -112,7 +125,8 @@ class Evaluator::Impl {
     std::vector<Feed> feeds;
     Divisor* divisor = nullptr;
     bool store_f32 = true;
-    enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar } role;
+    Coverage::Family family = 0;
+    enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar, kStepSeconds } role;
   };
 
   void Use(std::shared_ptr<const RuleSet> rules);
@@ -122,6 +136,9 @@ class Evaluator::Impl {
   void StartAttempt(int64_t step);
   void NoteEvents(const ClosedStep& closed);
   std::vector<model::AlertRow> EndPriming(int64_t step);
+  void NoteCoverage(const ClosedStep& closed, absl::Span<const Finding> findings);
+  // Signatures after the rules, and the rows of all that changed.
+  void JudgeSignatures(int64_t step, bool quiet, std::vector<model::AlertRow>* rows);
   AlertsView View(int64_t step) const {
     return {*set_, rules_, signatures_, step, attempt_start_, resumed_};
   }
@@ -145,6 +162,11 @@ class Evaluator::Impl {
 
   Schedule schedule_;
   TokenCount tokens_;
+  Progress progress_;
+  Coverage coverage_;
+  std::vector<uint32_t> silent_ranks_;
+  StepRow row_;                // of the newest step
+  std::vector<size_t> ticks_;  // rules that Tick judges
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;

@@ -1,6 +1,7 @@
 // Going on after a restart or with other rules.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,7 @@ std::vector<Finding> Evaluator::Impl::StoredFindings(const ClosedStep& closed) c
 // if its condition still holds. And a stored alert whose rule is gone ends.
 std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   primed_ = false;
+  if (last_step_ != std::numeric_limits<int64_t>::min()) coverage_.Forgive(last_step_);
   for (RuleJudge& rule : rules_) {
     if (rule.alert().active && !rule.alert().reported) rule.Silence();
   }

@@ -19,6 +19,14 @@ uint64_t StableHash(absl::string_view text) {
   return hash;
 }
 
+void SayFlapping(const RateLimitSpec& limit, v1::Alert* alert) {
+  (*alert->mutable_labels())["flapping"] = "true";
+  AppendSentence(absl::StrCat("It has started ", limit.starts, " times in ", limit.steps,
+                              " steps, so it goes on firing until it has been clear for ",
+                              limit.steps, " steps."),
+                 alert);
+}
+
 }  // namespace
 
 void Evaluator::Impl::Name(const std::string& rule, LiveAlert* alert) const {
@@ -56,7 +64,13 @@ model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
   alert->set_fault(rule.fault);
   alert->mutable_labels()->insert(rule.labels.begin(), rule.labels.end());
   judge.Describe(rule, alert);
-  WriteTexts(rule.annotations, MeasureText(rule), "", alert);
+  if (IsRunLevel(rule.detector)) {
+    // The model is not ill: there is nothing to roll back.
+    alert->clear_last_healthy_step();
+    alert->clear_checkpoint();
+  }
+  WriteTexts(rule.annotations, MeasureText(rule), judge.RunSentence(rule), "", alert);
+  if (judge.flapping()) SayFlapping(rule.rate_limit, alert);
   rules::AlertState state;
   judge.Save(&state);
   row.set_state(state.SerializeAsString());
@@ -75,7 +89,8 @@ model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& vi
   alert->set_fault(signature.fault);
   alert->mutable_labels()->insert(signature.labels.begin(), signature.labels.end());
   const std::string measure = judge.Describe(signature, view, alert);
-  WriteTexts(signature.annotations, measure, judge.confidence(), alert);
+  WriteTexts(signature.annotations, measure, "", judge.confidence(), alert);
+  if (judge.flapping()) SayFlapping(signature.rate_limit, alert);
   rules::AlertState state;
   judge.Save(&state);
   row.set_state(state.SerializeAsString());

@@ -65,6 +65,9 @@ void ParseLevelShift(const YamlNode& node, Detector* detector);
 void ParseSlope(const YamlNode& node, Detector* detector);
 void ParseSpikeBudget(const YamlNode& node, Detector* detector);
 void ParseContinuity(const YamlNode& node, Detector* detector);
+void ParseHang(const YamlNode& node, Detector* detector);
+void ParseCoverage(const YamlNode& node, Detector* detector);
+void ParseRestarts(const YamlNode& node, Detector* detector);
 bool ComparesWithBaseline(Detector::Kind kind);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands* bands);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has
@@ -91,13 +94,13 @@ struct Labels {
   std::vector<std::pair<std::string, std::string>> others;
 };
 Length ParseLength(const YamlNode& node, Length fallback);
+// "100 steps", at least 1.
+int64_t ParseSteps(const YamlNode& node);
+RateLimitSpec ParseRateLimit(const YamlNode& node);
 Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
                    const std::optional<YamlNode>& default_labels);
 Annotations ParseAnnotations(const YamlNode& node);
 // The name under `key`, checked: a letter, then letters, digits and '_'.
 std::string ParseName(const YamlNode& node);
-
-// 0 info, 1 warning, 2 critical.
-int SeverityRank(absl::string_view severity);
 
 }  // namespace foreshock

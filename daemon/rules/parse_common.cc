@@ -53,6 +53,24 @@ Length ParseLength(const YamlNode& node, Length fallback) {
   return fallback;
 }
 
+int64_t ParseSteps(const YamlNode& node) {
+  const Length length = ParseLength(node, {.count = 1});
+  if (length.in_samples || length.count < 1) {
+    node.Error(absl::StrCat("the length ", node.String(),
+                            " is not allowed here; write at least 1 in steps, for example "
+                            "\"100 steps\""));
+  }
+  return length.count;
+}
+
+RateLimitSpec ParseRateLimit(const YamlNode& node) {
+  RateLimitSpec spec;
+  if (!node.present()) return spec;
+  spec.starts = static_cast<int>(node.Require("starts").Int({1, 1000}, 1));
+  spec.steps = ParseSteps(node.Require("in"));
+  return spec;
+}
+
 Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
                    const std::optional<YamlNode>& default_labels) {
   Labels result;
@@ -68,7 +86,7 @@ Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
         value.Error(absl::StrCat("the label ", key,
                                  " is not allowed; a label is a letter or '_', then letters, "
                                  "digits and '_'"));
-      } else if (key == "alertname" || key == "run" || key == "layer") {
+      } else if (key == "alertname" || key == "run" || key == "layer" || key == "flapping") {
         value.Error(absl::StrCat("the label ", key, " is set by Foreshock; choose another name"));
       } else {
         const auto same = [&key = key](const auto& label) { return label.first == key; };

@@ -62,8 +62,9 @@ void ParseNonFinite(const YamlNode& node, Detector* detector) {
 
 Detector ParseDetector(const YamlNode& rule) {
   static constexpr absl::string_view kDetectors[] = {
-      "threshold", "relative_drop", "relative_rise", "robust_z",   "cusum",  "level_shift",
-      "slope",     "spike_budget",  "continuity",    "non_finite", "no_data"};
+      "threshold",   "relative_drop", "relative_rise", "robust_z",   "cusum",
+      "level_shift", "slope",         "spike_budget",  "continuity", "non_finite",
+      "no_data",     "hang",          "coverage",      "restarts"};
   Detector detector;
   std::vector<absl::string_view> given;
   for (const absl::string_view name : kDetectors) {
@@ -104,6 +105,12 @@ Detector ParseDetector(const YamlNode& rule) {
       ParseContinuity(node, &detector);
     } else if (name == "non_finite") {
       ParseNonFinite(node, &detector);
+    } else if (name == "hang") {
+      ParseHang(node, &detector);
+    } else if (name == "coverage") {
+      ParseCoverage(node, &detector);
+    } else if (name == "restarts") {
+      ParseRestarts(node, &detector);
     } else {
       detector.kind = Detector::Kind::kNoData;
       detector.intervals = static_cast<int>(node.Get("intervals").Int({1, 1000}, 3));

@@ -108,8 +108,10 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   rule.group = group;
   rule.name = ParseName(node.Require("alert"));
   rule.detector = ParseDetector(node);
+  const bool run_level = IsRunLevel(rule.detector);
   const bool findings = rule.detector.kind == Detector::Kind::kNonFinite;
-  if (!findings) rule.input = ParseInput(node, keys);
+  const bool has_input = !findings && !run_level;
+  if (has_input) rule.input = ParseInput(node, keys);
 
   const YamlNode baseline = keys.Get("baseline");
   rule.baseline = ParseBaseline(baseline, rule.detector, bands);
@@ -129,9 +131,13 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   if (reference) CheckReference(baseline, rule);
   rule.rebase_on = ParseRebaseOn(keys.Get("rebase_on"), rule.rebase_on);
 
-  ParseHits(keys.Get("hits"), &rule.machine);
-  rule.machine.pending_for = ParseLength(keys.Get("for"), {});
+  // A run has no samples to count.
+  if (!run_level) {
+    ParseHits(keys.Get("hits"), &rule.machine);
+    rule.machine.pending_for = ParseLength(keys.Get("for"), {});
+  }
   rule.machine.keep_firing_for = ParseLength(keys.Get("keep_firing_for"), {});
+  rule.rate_limit = ParseRateLimit(keys.Get("rate_limit"));
   rule.machine.clear_samples = static_cast<int>(keys.Get("clear_samples").Int({1, kSamplesMax}, 1));
   // A new level is accepted in the end only where there is a level that is learnt.
   const bool learns = rule.baseline.kind == BaselineSpec::Kind::kTrailing ||
@@ -141,10 +147,10 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   if (!learns) rule.machine.release_samples = 0;
 
   const std::string warm_up =
-      keys.Get("warm_up").Word({"skip", "judge"}, findings || reference ? "judge" : "skip");
+      keys.Get("warm_up").Word({"skip", "judge"}, has_input && !reference ? "skip" : "judge");
   rule.judged_in_warm_up =
-      warm_up == "judge" || rule.detector.kind == Detector::Kind::kNoData || findings;
-  if (!findings) ParseQuorums(keys.Get("quorum"), &rule);
+      warm_up == "judge" || rule.detector.kind == Detector::Kind::kNoData || !has_input;
+  if (has_input) ParseQuorums(keys.Get("quorum"), &rule);
 
   const Labels labels = ParseLabels(node, node.Get("labels"), defaults.Get("labels"));
   rule.severity = labels.severity;

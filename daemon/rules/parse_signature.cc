@@ -147,6 +147,7 @@ Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t s
   signature.window_steps = Steps(node.Get("window"));
   signature.pending_for = ParseLength(node.Get("for"), {});
   signature.keep_firing_for = Steps(node.Get("keep_firing_for"));
+  signature.rate_limit = ParseRateLimit(node.Get("rate_limit"));
   signature.attempt_start_steps = Steps(node.Get("after_resume"));
 
   const YamlNode wait = node.Get("wait");

@@ -10,6 +10,7 @@
 
 #include "daemon/model/series.h"
 #include "daemon/rules/baseline.h"
+#include "daemon/rules/rate_limit.h"
 #include "daemon/rules/rule_set.h"
 #include "daemon/rules/state_machine.h"
 
@@ -42,7 +43,10 @@ struct Detector {
     kSpikeBudget,
     kContinuity,
     kNonFinite,
-    kNoData
+    kNoData,
+    kHang,
+    kCoverage,
+    kRestarts,
   };
   enum class Side : uint8_t { kAbove, kBelow, kOutside };
   Kind kind = Kind::kThreshold;
@@ -60,7 +64,10 @@ struct Detector {
   double per_steps = 1;     // kSlope: the limits are per so many steps
   bool will_cross = false;  // kSlope: what is judged is the value ...
   Length within;            // ... up to so many steps ahead
-  int intervals = 3;        // kNoData: expected samples that did not come
+  int intervals = 3;  // kNoData, kCoverage: expected samples that did not come; kHang: step times
+  double at_least_seconds = 0;    // kHang: no shorter wait is one
+  double first_step_seconds = 0;  // kHang: the same before an attempt's first step
+  int64_t window_steps = 0;       // kRestarts: the progress in which more than `limit` begin
   // kNonFinite: which findings, and from how many of the ranks that took part in the step.
   std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all
   Input::Scope scope = Input::Scope::kAny;
@@ -68,6 +75,12 @@ struct Detector {
   double ranks_at_most = 1;    // share
   bool skipped_steps = false;  // steps whose optimizer step was skipped are judged too
 };
+
+// Judges the run and what was announced of it, not the values of an indicator.
+inline bool IsRunLevel(const Detector& detector) {
+  return detector.kind == Detector::Kind::kHang || detector.kind == Detector::Kind::kCoverage ||
+         detector.kind == Detector::Kind::kRestarts;
+}
 
 // A count, or a share of what there is.
 struct Quorum {
@@ -104,6 +117,7 @@ struct Rule {
   bool judged_in_warm_up = false;
   Quorum units;  // of a layer, if the rule looks at each
   Quorum layers;
+  RateLimitSpec rate_limit;
   std::string canonical;  // equal text: the same rule after a reload
 };
 
@@ -144,6 +158,7 @@ struct Signature {
   int64_t window_steps = 0;           // an alert counts so many steps after it has resolved
   Length pending_for;
   int64_t keep_firing_for = 0;
+  RateLimitSpec rate_limit;
   int64_t attempt_start_steps = 0;  // > 0: only in the first steps after a resume
   std::optional<AlertRef> wait_while;
   AlertRef wait_samples_of;

@@ -44,11 +44,12 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
   std::vector<uint32_t> layers;
   const bool fires = Quorate(rule, false, &layers);
   if (!fires) {
-    if (!alert_.active) return false;
+    if (!alert_.active || limit_.Holds(rule.rate_limit, view.step)) return false;
     alert_.active = false;
     last_resolved_ = view.step;
     return true;
   }
+  limit_.Seen();
   if (rule.detector.kind == Detector::Kind::kNonFinite) layers = finding_layers_;
   const bool starts = !alert_.active;
   if (starts) {
@@ -64,6 +65,7 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
       alert_.base_step = std::min(alert_.base_step, subject.judge.base_step());
     }
     last_fired_ = view.step;
+    limit_.Start(rule.rate_limit, view.step);
   }
   std::vector<uint32_t> ranks = alert_.ranks;
   for (const uint32_t rank : finding_ranks_) {
@@ -100,6 +102,9 @@ void RuleJudge::Describe(const Rule& rule, v1::Alert* out) const {
     out->set_unit_name(finding_name_);
     if (finding_head_ >= 0) out->set_head(static_cast<uint32_t>(finding_head_));
     if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
+  } else if (IsRunLevel(rule.detector)) {
+    if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
+    if (rule.detector.kind == Detector::Kind::kHang) out->set_indicator("train.step_seconds");
   } else {
     out->set_indicator(rule.input.indicators[0]);
   }
@@ -125,6 +130,7 @@ void RuleJudge::Save(rules::AlertState* state) const {
   }
   state->set_base_step(alert_.base_step);
   state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
+  limit_.Save(state->mutable_rate_limit());
 }
 
 void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
@@ -140,6 +146,7 @@ void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::A
       subjects_[FindOrAdd(rule, key)].judge.Restore(rule, series);
     }
     FindWorst(rule);
+    limit_.Restore(state.rate_limit());
   }
   alert_ = LiveAlertOf(alert, state);
   last_fired_ = alert.firing_step();

@@ -173,6 +173,11 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
     case Detector::Kind::kNoData:
       JudgeNoData(rule, view);
       break;
+    case Detector::Kind::kHang:
+    case Detector::Kind::kCoverage:
+    case Detector::Kind::kRestarts:
+      JudgeRunLevel(rule, view);
+      break;
     default:
       for (const size_t index : fed_) JudgeSubject(rule, view, &subjects_[index]);
   }
@@ -185,7 +190,8 @@ bool RuleJudge::Judge(const Rule& rule, const StepView& view) {
       std::any_of(finding_ranks_.begin(), finding_ranks_.end(), [this](uint32_t r) {
         return std::find(alert_.ranks.begin(), alert_.ranks.end(), r) == alert_.ranks.end();
       });
-  return changed_ || more_ranks ? UpdateAlert(rule, view) : false;
+  // One that flaps ends when it has been clear for long, without a sample that changes anything.
+  return changed_ || more_ranks || flapping() ? UpdateAlert(rule, view) : false;
 }
 
 void RuleJudge::TakeOvertaken(const Rule& rule, int64_t step) {
@@ -210,12 +216,14 @@ void RuleJudge::Resume(const Rule& rule, int64_t step) {
     subject.last_step = -1;
   }
   fed_.clear();
+  limit_.Resume(step);
 }
 
 void RuleJudge::Silence() {
   for (Subject& subject : subjects_) {
     if (subject.judge.firing()) subject.judge.Silence();
   }
+  if (alert_.active) limit_.TakeBack();
   alert_ = LiveAlert();
 }
 

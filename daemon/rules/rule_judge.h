@@ -13,6 +13,8 @@
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
 #include "daemon/rules/band.h"
+#include "daemon/rules/coverage.h"
+#include "daemon/rules/progress.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/series_judge.h"
 
@@ -27,13 +29,16 @@ struct StepView {
   uint32_t model_layers = 0;  // 0: unknown
   uint8_t rebase_causes = 0;  // RebaseCause bits
   std::optional<double> plateau;
-  std::optional<double> tokens;  // of all steps of the lineage up to this one; absent: unknown
+  std::optional<double> tokens = {};  // of all steps of the lineage up to this one; absent: unknown
   // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
   const absl::flat_hash_map<int32_t, int64_t>& window_steps;
   // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
   std::function<std::optional<double>(const std::string& indicator, int64_t base)> mean_since;
   // Ranks that have sent the per-rank scalar `name` in this attempt.
   const absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>>& rank_scalars;
+  const Progress& progress;
+  const Coverage& coverage;
+  const std::vector<uint32_t>& silent_ranks;
 };
 
 // The alert of a rule or signature while it fires.
@@ -56,6 +61,10 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
 // Thread-compatible. `rule` must be the same, or an equal one, in every call.
 class RuleJudge {
  public:
+  RuleJudge() = default;
+  RuleJudge(RuleJudge&&) = default;  // its series are not copied
+  RuleJudge& operator=(RuleJudge&&) = default;
+
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
   static constexpr size_t kNotFed = static_cast<size_t>(-1);
   size_t SubjectOf(const Rule& rule, const SeriesKey& series);
@@ -69,6 +78,10 @@ class RuleJudge {
 
   // What was fed is of a step that an earlier attempt reached and this one has not yet.
   void TakeOvertaken(const Rule& rule, int64_t step);
+  // Between two steps, for hang and restarts; `live`: the run has not ended, `hindmost` says which
+  // ranks are farthest back. Returns as Judge.
+  bool Tick(const Rule& rule, const StepView& view, bool live,
+            const std::function<std::vector<uint32_t>()>& hindmost);
 
   void Resume(const Rule& rule, int64_t step);
   // Ends the alert without a word; its series keep their past.
@@ -76,6 +89,7 @@ class RuleJudge {
 
   LiveAlert& alert() { return alert_; }
   const LiveAlert& alert() const { return alert_; }
+  bool flapping() const { return alert_.active && limit_.flapping(); }
   size_t layers_known() const { return layers_known_; }
   bool judged() const { return judged_; }  // at least one sample at the last step
   bool Brewing(const Rule& rule) const;    // a quorum breaches at its newest samples
@@ -84,6 +98,8 @@ class RuleJudge {
 
   // The fields that say what is abnormal where: of the worst series that fires.
   void Describe(const Rule& rule, v1::Alert* out) const;
+  // What a run-level rule has found, in words; "" for others.
+  std::string RunSentence(const Rule& rule) const;
 
   void Save(rules::AlertState* state) const;
   // `replayed`: priming has brought this alert about as well, so only what was reported of it is
@@ -119,6 +135,16 @@ class RuleJudge {
   void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
   void JudgeNoData(const Rule& rule, const StepView& view);
   void JudgeFindings(const Rule& rule, const StepView& view);
+  void JudgeRunLevel(const Rule& rule, const StepView& view);
+  void JudgeCoverage(const Rule& rule, const StepView& view);
+  struct RunVerdict {
+    bool breach = false;
+    double value = 0;
+    std::optional<double> baseline{};
+    int64_t base_step = 0;
+  };
+  void PushRunVerdict(const Rule& rule, const StepView& view, size_t subject,
+                      const RunVerdict& verdict);
   bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
   void FindWorst(const Rule& rule);
   bool UpdateAlert(const Rule& rule, const StepView& view);
@@ -128,13 +154,16 @@ class RuleJudge {
   size_t layers_known_ = 0;                        // layers of its series
   std::vector<size_t> fed_;
   LiveAlert alert_;
+  RateLimit limit_;
   size_t worst_ = kNotFed;               // the series the alert speaks of
   std::vector<uint32_t> finding_ranks_;  // of this step
   std::vector<uint32_t> finding_layers_;
   std::string finding_name_;
   int32_t finding_head_ = -1;
   bool judged_ = false;
-  bool changed_ = false;  // a series began or ceased to fire at this step
+  bool changed_ = false;                   // a series began or ceased to fire at this step
+  std::vector<size_t> track_subjects_;     // kCoverage: of the plan's tracks, in their order
+  std::optional<uint64_t> track_version_;  // the plan they are of
   std::optional<int64_t> last_fired_;
   std::optional<int64_t> last_resolved_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "foreshock/v1/query.pb.h"
 
@@ -25,5 +26,8 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> LoadRules(absl::Span<const std::s
 // The same from text; `name` stands for the file in messages. For tests, fuzzing and the CLI.
 absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRules(absl::string_view name,
                                                           absl::string_view text);
+
+// 0 info, 1 warning, 2 critical.
+int SeverityRank(absl::string_view severity);
 
 }  // namespace foreshock

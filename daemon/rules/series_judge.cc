@@ -122,10 +122,13 @@ void SeriesJudge::Settle(const Rule& rule, Transition transition, const Course::
 }
 
 Transition SeriesJudge::PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
-                                    double value) {
+                                    double value, std::optional<double> baseline) {
   if (machine_.phase == Phase::kInactive) base_step_ = base_step;
   breaching_ = breach;
-  if (breach) value_ = value;
+  if (breach) {
+    value_ = value;
+    baseline_ = baseline;
+  }
   return Advance(rule.machine, step, {.breach = breach, .clear = !breach}, &machine_);
 }
 
@@ -146,6 +149,8 @@ void SeriesJudge::Resume(const Rule& rule, int64_t step) {
   held_.clear();
   breaching_ = false;
   machine_.clear_run = 0;
+  // Of the steps that run again nothing has been seen yet: keep_firing_for counts from here.
+  machine_.last_breach_step = std::min(machine_.last_breach_step, step);
   if (firing()) return;
   machine_ = MachineState();
   frozen_.reset();

@@ -23,9 +23,10 @@ class SeriesJudge {
   // BaselineSpec::kPlateau and kReference.
   Transition Push(const Rule& rule, int64_t step, int64_t base_step, double value,
                   std::optional<Baseline> given);
-  // A verdict that needs no value: no_data and non_finite.
+  // A verdict that needs no value of a series: no_data, non_finite and the run-level detectors.
+  // `baseline` is only shown.
   Transition PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
-                         double value);
+                         double value, std::optional<double> baseline = std::nullopt);
 
   // Another regime: forgets the past unless it is firing.
   void Rebase();

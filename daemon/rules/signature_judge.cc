@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/alert_text.h"
-#include "daemon/rules/parse.h"
+#include "daemon/rules/rule_set.h"
 
 namespace foreshock {
 
@@ -192,7 +192,10 @@ bool SignatureJudge::Judge(const Signature& signature, size_t self, const Alerts
   std::vector<AlertRef> present;
   if (alert_.active) {
     PresentAlerts(signature.when, view, signature.window_steps, &present);
-    if (!present.empty()) held_step_ = view.step;
+    if (!present.empty()) {
+      held_step_ = view.step;
+      limit_.Seen();
+    }
     // A fallback gives way to a signature that names the fault.
     bool superseded = false;
     for (size_t i = 0; i < view.signatures.size() && signature.fallback; ++i) {
@@ -200,7 +203,8 @@ bool SignatureJudge::Judge(const Signature& signature, size_t self, const Alerts
                                   !view.set.signatures[i].fallback &&
                                   SeverityRank(view.signatures[i].severity()) > 0);
     }
-    const bool over = present.empty() && view.step - held_step_ >= signature.keep_firing_for;
+    const bool over = present.empty() && view.step - held_step_ >= signature.keep_firing_for &&
+                      !limit_.Holds(signature.rate_limit, view.step);
     if (over || superseded) {
       alert_.active = false;
       since_.reset();
@@ -222,6 +226,7 @@ bool SignatureJudge::Judge(const Signature& signature, size_t self, const Alerts
     alert_.pending_step = std::min(alert_.pending_step, view.Live(ref).pending_step);
     alert_.base_step = std::min(alert_.base_step, view.Live(ref).base_step);
   }
+  limit_.Start(signature.rate_limit, view.step);
   severity_ = signature.severity;
   confidence_ = signature.confidence;
   held_step_ = view.step;
@@ -232,11 +237,16 @@ bool SignatureJudge::Judge(const Signature& signature, size_t self, const Alerts
 }
 
 void SignatureJudge::Silence() {
+  if (alert_.active) limit_.TakeBack();
   alert_ = LiveAlert();
   since_.reset();
 }
 
-void SignatureJudge::Resume() { since_.reset(); }
+void SignatureJudge::Resume(int64_t step) {
+  since_.reset();
+  held_step_ = std::min(held_step_, step);
+  limit_.Resume(step);
+}
 
 std::string SignatureJudge::Describe(const Signature& signature, const AlertsView& view,
                                      v1::Alert* out) const {
@@ -301,6 +311,7 @@ void SignatureJudge::Save(rules::AlertState* state) const {
   state->set_severity(severity_);
   state->set_confidence(confidence_);
   for (const bool fires : evidence_) state->add_evidence(fires);
+  limit_.Save(state->mutable_rate_limit());
 }
 
 void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& state,
@@ -310,6 +321,7 @@ void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& st
   confidence_ = state.confidence();
   evidence_.assign(state.evidence().begin(), state.evidence().end());
   if (replayed) return;
+  limit_.Restore(state.rate_limit());
   since_.reset();
   held_step_ = alert.firing_step();
 }

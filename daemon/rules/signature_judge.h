@@ -35,10 +35,11 @@ class SignatureJudge {
   bool Judge(const Signature& signature, size_t self, const AlertsView& view);
 
   void Silence();
-  void Resume();  // a new attempt: what was only waiting starts anew
+  void Resume(int64_t step);  // a new attempt: what was only waiting starts anew
 
   const LiveAlert& alert() const { return alert_; }
   LiveAlert& alert() { return alert_; }
+  bool flapping() const { return alert_.active && limit_.flapping(); }
   const std::string& severity() const { return severity_; }
   const std::string& confidence() const { return confidence_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
@@ -57,6 +58,7 @@ class SignatureJudge {
   bool Collect(const Signature& signature, const AlertsView& view);
 
   LiveAlert alert_;
+  RateLimit limit_;
   std::string severity_;
   std::string confidence_;
   std::vector<bool> evidence_;    // which alerts of signature.evidence and .absent fire

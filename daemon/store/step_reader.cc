@@ -1,5 +1,6 @@
 #include "daemon/store/step_reader.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -7,33 +8,60 @@
 #include "daemon/base/status_macros.h"
 
 namespace foreshock {
+namespace {
 
-absl::Status ReadClosedSteps(const Store& store, const std::string& run, const StepRange& range,
-                             const std::function<bool(const ClosedStep&)>& visit) {
-  std::map<int64_t, ClosedStep> steps;
-  FORESHOCK_RETURN_IF_ERROR(store.Steps(run, range, [&](const StepRow& row) {
-    ClosedStep& step = steps[row.step];
-    step.run = run;
-    step.row = row;
-    return true;
-  }));
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> all_series, store.Series(run, {}));
+constexpr size_t kBlockSteps = 1024;
+
+using Steps = std::map<int64_t, ClosedStep>;
+
+absl::Status AddPoints(const Store& store, const std::string& run, StepRange range,
+                       const std::vector<SeriesKey>& all_series, Steps* steps) {
+  range.first = steps->begin()->first;
+  range.last = steps->rbegin()->first;
   for (const SeriesKey& series : all_series) {
     FORESHOCK_RETURN_IF_ERROR(store.Points(run, series, range, [&](const Point& point) {
-      const auto step = steps.find(point.step);
-      if (step != steps.end() && step->second.row.attempt == point.attempt) {
+      const auto step = steps->find(point.step);
+      if (step != steps->end() && step->second.row.attempt == point.attempt) {
         step->second.samples.push_back({series, point.value, point.flags});
       }
       return true;
     }));
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> events, store.Events(run));
-  for (const model::EventRow& row : events) {
-    const auto step = steps.find(row.event().step());
-    if (step != steps.end()) step->second.events.push_back(row.event());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadClosedSteps(const Store& store, const std::string& run, const StepRange& range,
+                             const std::function<bool(const ClosedStep&)>& visit,
+                             const std::function<bool(const SeriesKey&)>& wanted) {
+  std::map<int64_t, StepRow> rows;
+  FORESHOCK_RETURN_IF_ERROR(store.Steps(run, range, [&rows](const StepRow& row) {
+    rows[row.step] = row;
+    return true;
+  }));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> all_series, store.Series(run, {}));
+  if (wanted != nullptr) {
+    std::erase_if(all_series, [&wanted](const SeriesKey& series) { return !wanted(series); });
   }
-  for (const auto& [number, step] : steps) {
-    if (!visit(step)) break;
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> event_rows, store.Events(run));
+  std::multimap<int64_t, v1::Event> events;
+  for (const model::EventRow& row : event_rows) events.emplace(row.event().step(), row.event());
+
+  Steps block;
+  for (auto row = rows.begin(); row != rows.end();) {
+    block.clear();
+    for (; row != rows.end() && block.size() < kBlockSteps; ++row) {
+      ClosedStep& step = block[row->first];
+      step.run = run;
+      step.row = row->second;
+      const auto [first, last] = events.equal_range(row->first);
+      for (auto event = first; event != last; ++event) step.events.push_back(event->second);
+    }
+    FORESHOCK_RETURN_IF_ERROR(AddPoints(store, run, range, all_series, &block));
+    for (const auto& [number, step] : block) {
+      if (!visit(step)) return absl::OkStatus();
+    }
   }
   return absl::OkStatus();
 }

@@ -11,9 +11,12 @@
 namespace foreshock {
 
 // Visits the steps of the range in step order, each with its row, samples and declared events
-// (undefined reasons and findings are not stored). `visit` returns false to stop.
-// Cost: memory for all points of the range. NotFound if there is no such run.
+// (undefined reasons and findings are not stored). `visit` returns false to stop. `wanted` says
+// which series are read; unset: all.
+// Cost: memory for the rows of the range and the points of 1 024 steps; a seek per series and 1 024
+// steps. NotFound if there is no such run.
 absl::Status ReadClosedSteps(const Store& store, const std::string& run, const StepRange& range,
-                             const std::function<bool(const ClosedStep&)>& visit);
+                             const std::function<bool(const ClosedStep&)>& visit,
+                             const std::function<bool(const SeriesKey&)>& wanted = nullptr);
 
 }  // namespace foreshock

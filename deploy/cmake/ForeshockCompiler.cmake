@@ -34,3 +34,14 @@ if(FORESHOCK_SANITIZE)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FORESHOCK_SANITIZE})
 endif()
+
+# What every test gets (foreshock_test_properties): where sanitizers slow a test down, more time.
+set(FORESHOCK_TEST_TIMEOUT_FACTOR 1)
+set(FORESHOCK_TEST_ENVIRONMENT "")
+if(FORESHOCK_SANITIZE)
+  set(FORESHOCK_TEST_TIMEOUT_FACTOR 5)
+  # tests/tsan.supp says which libraries are not instrumented and what follows from it.
+  set(FORESHOCK_TEST_ENVIRONMENT
+      "UBSAN_OPTIONS=print_stacktrace=1"
+      "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
+endif()

@@ -19,6 +19,14 @@ function(foreshock_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
 endfunction()
 
+# foreshock_test_properties(LABEL TIMEOUT_SECONDS NAME...)
+#   What every add_test needs; the seconds are those of a build without sanitizers.
+function(foreshock_test_properties label timeout)
+  math(EXPR seconds "${timeout} * ${FORESHOCK_TEST_TIMEOUT_FACTOR}")
+  set_tests_properties(${ARGN} PROPERTIES LABELS ${label} TIMEOUT ${seconds}
+                       ENVIRONMENT "${FORESHOCK_TEST_ENVIRONMENT}")
+endfunction()
+
 # foreshock_test(NAME LABEL unit|property|integration|e2e|fault|golden SOURCES a_test.cc
 #                [LINK lib ...] [TIMEOUT seconds])
 #   One GoogleTest program, one ctest entry. FORESHOCK_SOURCE_DIR is defined for test data.
@@ -34,7 +42,7 @@ function(foreshock_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  foreshock_test_properties(${ARG_LABEL} ${ARG_TIMEOUT} ${name})
 endfunction()
 
 # foreshock_fuzz(NAME SOURCES a_fuzz.cc [LINK lib ...] [CORPUS directory])
@@ -45,10 +53,11 @@ function(foreshock_fuzz name)
   if(FORESHOCK_BUILD_FUZZ)
     foreshock_executable(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    file(WRITE ${CMAKE_BINARY_DIR}/seeds/${name} "${ARG_CORPUS}\n")  # for tests/fuzz/run.sh
   else()
     foreshock_executable(${name} SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/smoke_main.cc
                          LINK ${ARG_LINK})
     add_test(NAME ${name}_smoke COMMAND ${name} ${ARG_CORPUS})
-    set_tests_properties(${name}_smoke PROPERTIES LABELS fuzz TIMEOUT 120)
+    foreshock_test_properties(fuzz 120 ${name}_smoke)
   endif()
 endfunction()

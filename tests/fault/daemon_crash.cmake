@@ -2,4 +2,4 @@
 add_test(NAME daemon_crash
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/daemon_crash_test.py
                  --foreshockd $<TARGET_FILE:foreshockd> --kills 60)
-set_tests_properties(daemon_crash PROPERTIES LABELS fault TIMEOUT 600)
+foreshock_test_properties(fault 600 daemon_crash)

@@ -6,4 +6,4 @@ add_test(NAME client_install_test
           -DCXX_COMPILER=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
           -DSANITIZE=${FORESHOCK_SANITIZE}
           -P ${CMAKE_CURRENT_SOURCE_DIR}/client_install/run.cmake)
-set_tests_properties(client_install_test PROPERTIES LABELS integration TIMEOUT 300)
+foreshock_test_properties(integration 300 client_install_test)

@@ -37,6 +37,17 @@ TEST(BoundedQueueTest, TakesOneOversizedItemWhenEmpty) {
   EXPECT_FALSE(queue.TryPush(2, 1));
 }
 
+TEST(BoundedQueueTest, PushIsRefusedOnlyByAClosedQueue) {
+  BoundedQueue<int> queue({.items_max = 1, .bytes_max = 10});
+  ASSERT_TRUE(queue.TryPush(1, 10));
+  EXPECT_TRUE(queue.Push(2, 5));
+  EXPECT_EQ(queue.bytes(), 15u);
+  EXPECT_FALSE(queue.TryPush(3, 0));
+  EXPECT_THAT(queue.PopAll(), ElementsAre(1, 2));
+  queue.Close();
+  EXPECT_FALSE(queue.Push(4, 0));
+}
+
 TEST(BoundedQueueTest, CloseLetsTheRestOutAndEndsTheReader) {
   BoundedQueue<int> queue({});
   ASSERT_TRUE(queue.TryPush(7, 1));

@@ -18,9 +18,9 @@ TEST(WorkerPoolTest, RunsWhatItTookBeforeItStops) {
 }
 
 TEST(WorkerPoolTest, ASlowTaskDoesNotKeepOthersFromIdleThreads) {
-  WorkerPool pool({.threads = 2, .tasks_max = 10});
-  std::promise<void> release;
+  std::promise<void> release;  // they outlive the tasks that use them
   std::promise<void> done;
+  WorkerPool pool({.threads = 2, .tasks_max = 10});
   ASSERT_TRUE(pool.TryRun([&release] { release.get_future().wait(); }));
   ASSERT_TRUE(pool.TryRun([&done] { done.set_value(); }));
   done.get_future().wait();
@@ -28,9 +28,9 @@ TEST(WorkerPoolTest, ASlowTaskDoesNotKeepOthersFromIdleThreads) {
 }
 
 TEST(WorkerPoolTest, RefusesBeyondItsQueue) {
-  WorkerPool pool({.threads = 1, .tasks_max = 1});
   std::promise<void> started;
   std::promise<void> release;
+  WorkerPool pool({.threads = 1, .tasks_max = 1});
   ASSERT_TRUE(pool.TryRun([&] {
     started.set_value();
     release.get_future().wait();

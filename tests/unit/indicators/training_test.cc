@@ -134,6 +134,52 @@ TEST(Scalars, TokensAreTotalled) {
   EXPECT_FALSE(rank.Close(1).Has("train.tokens_total"));
 }
 
+TEST(StepTime, IsWallTimeOverTheStepsBetween) {
+  Rank rank;
+  constexpr int64_t kStart = 1'800'000'000'000'000'000;
+  constexpr int64_t kMs = 1'000'000;
+  const struct {
+    int64_t step;
+    int64_t time_unix_ns;
+    std::optional<double> seconds;
+    std::string reason;
+  } kCases[] = {
+      {0, kStart, std::nullopt, "no_base"},
+      {1, kStart + 250 * kMs, 0.25, ""},
+      {5, kStart + 1250 * kMs, 0.25, ""},  // four steps in a second
+      {6, 0, std::nullopt, "no_time"},
+      {7, kStart + 2250 * kMs, 0.5, ""},  // since step 5
+      {8, kStart + 2000 * kMs, std::nullopt, "clock_back"},
+      {9, kStart + 2100 * kMs, 0.1, ""},
+      {10, kStart + 2100 * kMs, std::nullopt, "clock_back"},
+      {11, INT64_MIN, std::nullopt, "clock_back"},
+      {12, INT64_MAX, 1.8446744073709552e10, ""},
+  };
+  for (const auto& test : kCases) {
+    StepRow row;
+    row.time_unix_ns = test.time_unix_ns;
+    const Samples samples = rank.Close(test.step, /*eval=*/false, row);
+    EXPECT_EQ(samples.Has("train.step_seconds"), test.seconds.has_value()) << test.step;
+    EXPECT_EQ(samples.Reason("train.step_seconds"), test.reason) << test.step;
+    if (test.seconds.has_value()) {
+      EXPECT_THAT(samples("train.step_seconds"), Near(*test.seconds)) << test.step;
+    }
+  }
+}
+
+TEST(StepTime, EvaluationAndLateShardsHaveNone) {
+  Rank rank;
+  StepRow row;
+  row.time_unix_ns = 1'000'000'000;
+  rank.Close(0, /*eval=*/false, row);
+  row.time_unix_ns = 2'000'000'000;
+  EXPECT_FALSE(rank.Close(1, /*eval=*/true, row).Has("eval.train.step_seconds"));
+  row.late = true;
+  EXPECT_FALSE(rank.Close(1, /*eval=*/false, row).Has("train.step_seconds"));
+  row.late = false;
+  EXPECT_EQ(rank.Close(1, /*eval=*/false, row)("train.step_seconds"), 1);
+}
+
 TEST(Spikes, ScoreNeedsTwentyPointsAndFollowsItsFormula) {
   Rank rank;
   for (int64_t step = 0; step < 20; ++step) {

@@ -111,6 +111,27 @@ TEST(DispatcherTest, AFailureIsTriedAgainOnlyWhereItFailed) {
   EXPECT_EQ(dispatcher.counts().at({"bad", "failed"}), 2u);
 }
 
+TEST(DispatcherTest, AnAlertThatBecameGraverIsToldOnceMoreToThoseWhoWantIt) {
+  Recorder all("all"), pager("pager"), broken("broken");
+  Dispatcher dispatcher({{.notifier = &all},
+                         {.notifier = &pager, .severity_min = Severity::kCritical},
+                         {.notifier = &broken}});
+  broken.failure = absl::UnavailableError("connection refused");
+  // The warning is told to one and not to all: that must not swallow the critical one.
+  EXPECT_THAT(dispatcher.Dispatch({Row("a", v1::ALERT_STATE_FIRING, "warning")}), IsEmpty());
+  broken.failure = absl::OkStatus();
+  std::vector<model::AlertRow> rows =
+      dispatcher.Dispatch({Row("a", v1::ALERT_STATE_FIRING, "critical")});
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(dispatcher.Dispatch(rows), IsEmpty());
+  EXPECT_THAT(all.sent, ElementsAre("firing a", "firing a"));
+  EXPECT_THAT(pager.sent, ElementsAre("firing a"));
+  EXPECT_THAT(broken.sent, ElementsAre("firing a"));
+  rows[0].mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
+  EXPECT_THAT(dispatcher.Dispatch(rows), SizeIs(1));
+  EXPECT_EQ(pager.sent.back(), "resolved a");
+}
+
 TEST(DispatcherTest, TheEndGoesToThoseWhoWereToldTheBeginning) {
   Recorder good("good"), bad("bad");
   Dispatcher dispatcher({{.notifier = &good}, {.notifier = &bad}});

@@ -89,6 +89,19 @@ class RefusingStore final : public Store {
   Store* const inner_;
 };
 
+// Waits for `condition`, with a deadline; what changes it notifies `changed`.
+template <typename Condition>
+bool WaitUntil(Mutex* mutex, CondVar* changed, const Condition& condition)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!condition()) {
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) return false;
+    changed->WaitFor(mutex, left);
+  }
+  return true;
+}
+
 class RecordingListener final : public PipelineListener {
  public:
   void OnStep(const ClosedStep& step) override {
@@ -98,12 +111,55 @@ class RecordingListener final : public PipelineListener {
   void OnAlert(const model::AlertRow& row, bool restored) override {
     MutexLock lock(&mutex_);
     (restored ? restored_ : alerts_).push_back(row.alert());
+    if (!restored && !row.notified_firing() && row.alert().state() == v1::ALERT_STATE_FIRING) {
+      news_.push_back(row.alert().rule() + " " + row.alert().severity());
+    }
   }
-  void OnRun(const std::string&, const std::vector<AttemptStatus>&) override {}
-  void OnRound() override {}
+  void OnRun(const std::string&, const std::vector<AttemptStatus>& attempts) override {
+    MutexLock lock(&mutex_);
+    connected_ = attempts.empty() ? 0 : attempts.back().ranks_connected;
+    changed_.NotifyAll();
+  }
+  void OnRound() override {
+    MutexLock lock(&mutex_);
+    ++rounds_;
+    changed_.NotifyAll();
+    while (held_) {
+      parked_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(&mutex_);
+    }
+    parked_ = false;
+  }
   void OnRunDeleted(const std::string& run) override {
     MutexLock lock(&mutex_);
     deleted_.push_back(run);
+  }
+
+  // From Hold to Release the writer's thread stands still between two rounds.
+  void Hold() {
+    MutexLock lock(&mutex_);
+    held_ = true;
+    while (!parked_) changed_.Wait(&mutex_);
+  }
+  void Release() {
+    MutexLock lock(&mutex_);
+    held_ = false;
+    changed_.NotifyAll();
+  }
+  // Until the writer's thread has finished a round that began after this call.
+  bool WaitForRound() {
+    MutexLock lock(&mutex_);
+    const uint64_t wanted = rounds_ + 2;
+    return WaitUntil(&mutex_, &changed_, [this, wanted]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return rounds_ >= wanted;
+    });
+  }
+  bool WaitForConnected(uint32_t ranks) {
+    MutexLock lock(&mutex_);
+    return WaitUntil(&mutex_, &changed_, [this, ranks]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return connected_ == ranks;
+    });
   }
 
   std::vector<v1::Alert> alerts() const {
@@ -114,6 +170,11 @@ class RecordingListener final : public PipelineListener {
     MutexLock lock(&mutex_);
     return restored_;
   }
+  // "rule severity" of what notifiers are to tell.
+  std::vector<std::string> news() const {
+    MutexLock lock(&mutex_);
+    return news_;
+  }
   std::vector<std::string> deleted() const {
     MutexLock lock(&mutex_);
     return deleted_;
@@ -121,9 +182,15 @@ class RecordingListener final : public PipelineListener {
 
  private:
   mutable Mutex mutex_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  bool parked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<uint32_t> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<StepRow> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> alerts_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> restored_ ABSL_GUARDED_BY(mutex_);
+  uint64_t rounds_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> news_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> deleted_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -172,14 +239,8 @@ class Ears {
  private:
   template <typename Condition>
   bool Wait(const Condition& condition) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
     MutexLock lock(&mutex_);
-    while (!condition()) {
-      const absl::Duration left = deadline - absl::Now();
-      if (left <= absl::ZeroDuration()) return false;
-      changed_.WaitFor(&mutex_, left);
-    }
-    return true;
+    return WaitUntil(&mutex_, &changed_, condition);
   }
 
   mutable Mutex mutex_;
@@ -249,6 +310,17 @@ class PipelineTest : public ::testing::Test {
         Pipeline::Deps{
             .store = &store_, .clock = &clock_, .rules = rules_, .listener = listener_.get()});
     ASSERT_OK(pipeline_->Start());
+  }
+
+  void UseRules(const std::string& text) {
+    ASSERT_OK_AND_ASSIGN(rules_, ParseRules("test.yaml", text));
+    Restart();
+  }
+
+  // Lets the writer's thread see that so much time has passed.
+  void Pass(absl::Duration time) {
+    clock_.Advance(time);
+    ASSERT_TRUE(listener_->WaitForRound());
   }
 
   absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, Ears* ears) {
@@ -456,6 +528,120 @@ TEST_F(PipelineTest, AnAlertIsToldOnceEvenOverARestart) {
   EXPECT_EQ(alerts.back().state(), v1::ALERT_STATE_RESOLVED);
 }
 
+TEST_F(PipelineTest, ARisenSeverityIsToldOnceMoreAndNeverAgain) {
+  UseRules(R"(
+groups:
+  - name: g
+    defaults: {labels: {severity: info}, warm_up: judge}
+    rules:
+      - {alert: high, indicator: train.loss, threshold: {above: 10}}
+      - {alert: extreme, indicator: train.loss, threshold: {above: 100}}
+signatures:
+  - signature: fault
+    when: high
+    confirmations: [{when: extreme, severity: critical}]
+    labels: {severity: warning, fault: x}
+)");
+  PushLosses("a", 0, {1, 20, 20});
+  EXPECT_THAT(listener_->news(), ElementsAre("high info", "fault warning"));
+  Restart();  // the stored row says as what it was told
+  PushLosses("a", 3, {20, 200, 200});
+  EXPECT_THAT(listener_->news(), ElementsAre("extreme info", "fault critical"));
+  Restart();
+  PushLosses("a", 6, {20, 200});
+  EXPECT_THAT(listener_->news(), ElementsAre("extreme info"));  // only that one had ended
+}
+
+std::string RunLevelRule(const std::string& detector) {
+  return "groups:\n  - name: g\n    rules:\n      - {alert: r, " + detector +
+         ", labels: {severity: warning}}\n";
+}
+
+TEST_F(PipelineTest, ARunThatStandsStillIsNoticedByTheClockAndOnceOverARestart) {
+  UseRules(RunLevelRule("hang: {at_least: 1m}"));
+  PushLosses("a", 0, {1, 1});
+  Pass(absl::Seconds(1));
+  Pass(absl::Seconds(30));
+  EXPECT_THAT(listener_->alerts(), IsEmpty());
+  Pass(absl::Minutes(5));
+  ASSERT_THAT(listener_->news(), ElementsAre("r warning"));
+  EXPECT_EQ(listener_->alerts()[0].firing_step(), 1);
+  Restart();
+  Pass(absl::Minutes(5));
+  Pass(absl::Minutes(5));
+  EXPECT_THAT(listener_->news(), IsEmpty());
+  PushLosses("a", 2, {1});
+  ASSERT_THAT(listener_->alerts(), SizeIs(1));
+  EXPECT_EQ(listener_->alerts()[0].state(), v1::ALERT_STATE_RESOLVED);
+  EXPECT_EQ(listener_->alerts()[0].resolved_step(), 2);
+}
+
+TEST_F(PipelineTest, ARunThatHasSaidGoodbyeOrWasNotHeardOfDoesNotHang) {
+  UseRules(RunLevelRule("hang: {at_least: 1m}"));
+  PushLosses("a", 0, {1});
+  Restart();  // its ranks do not come back
+  Pass(absl::Seconds(1));
+  Pass(absl::Hours(1));
+  EXPECT_THAT(listener_->alerts(), IsEmpty());
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "process-a"), &ears));
+  Pass(absl::Seconds(1));
+  Pass(absl::Hours(1));
+  ASSERT_THAT(listener_->news(), ElementsAre("r warning"));
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(stream->Submit(goodbye));
+  Pass(absl::Seconds(1));
+  Pass(absl::Seconds(1));
+  ASSERT_THAT(listener_->alerts(), SizeIs(2));
+  EXPECT_EQ(listener_->alerts()[1].state(), v1::ALERT_STATE_RESOLVED);
+}
+
+TEST_F(PipelineTest, CoverageIsJudgedByThePlansOfTheHellosAlsoAfterARestart) {
+  UseRules(RunLevelRule("coverage: {missing_intervals: 3}"));
+  v1::Hello hello = HelloOf(0, "a", "process-0", /*world_size=*/2);
+  v1::PlanEntry* scalars = hello.add_plan();
+  scalars->set_kind(v1::SUMMARY_KIND_SCALARS);
+  scalars->set_every_steps(1);
+  uint64_t seq = 0;
+  const auto push = [&](int steps) {
+    Ears ears;
+    ASSERT_OK_AND_ASSIGN(auto stream, Open(hello, &ears));
+    for (int i = 0; i < steps; ++i, ++seq) {
+      ASSERT_OK(stream->Submit(LossReport(seq + 1, static_cast<int64_t>(seq), 1), Names(), {}));
+    }
+    ASSERT_TRUE(ears.WaitForSeq(seq));
+  };
+  push(2);
+  Pass(absl::Minutes(1));  // rank 1 never comes: nothing waits for it any more
+  EXPECT_THAT(listener_->news(), IsEmpty());
+  Restart();
+  push(1);
+  Pass(absl::Minutes(1));
+  ASSERT_THAT(listener_->news(), ElementsAre("r warning"));
+  EXPECT_EQ(listener_->alerts()[0].firing_step(), 2);
+  EXPECT_EQ(listener_->alerts()[0].rank(), 1u);
+}
+
+TEST_F(PipelineTest, AttemptsThatCloseNoStepAreCountedAlsoOverARestart) {
+  UseRules(RunLevelRule("restarts: {above: 4, in: 100 steps}"));
+  PushLosses("a", 0, {1});
+  const auto launch = [&](const std::string& id) {
+    Ears ears;
+    ASSERT_OK(Open(HelloOf(0, id, "process-" + id), &ears).status());
+    Pass(absl::Seconds(1));
+  };
+  for (const char* id : {"b", "c", "d"}) launch(id);
+  Restart();
+  launch("e");
+  EXPECT_THAT(listener_->news(), IsEmpty());
+  launch("f");
+  EXPECT_THAT(listener_->news(), ElementsAre("r warning"));
+  Restart();
+  for (const char* id : {"g", "h"}) launch(id);
+  EXPECT_THAT(listener_->news(), IsEmpty());
+}
+
 TEST_F(PipelineTest, NonFiniteInputIsAFindingNotAPoint) {
   PushLosses("a", 0, {1, std::numeric_limits<double>::quiet_NaN(), 3});
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(2, 3.0, 1u)));
@@ -531,6 +717,34 @@ TEST_F(PipelineTest, DeclaredEventsAreKept) {
   ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].event().name(), "ckpt-1");
+}
+
+TEST_F(PipelineTest, AFullQueueRefusesReportsButNotTheEndOfAStream) {
+  options_.queue_items_max = 1;
+  Restart();
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  ASSERT_TRUE(listener_->WaitForConnected(1));
+  listener_->Hold();
+  EXPECT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  EXPECT_THAT(stream->Submit(LossReport(2, 1, 1.0), Names(), {}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("holds 1 items")));
+  stream.reset();
+  listener_->Release();
+  EXPECT_TRUE(listener_->WaitForConnected(0));
+}
+
+TEST_F(PipelineTest, AFullQueueDoesNotKeepADrainFromTheStreams) {
+  options_.queue_items_max = 1;
+  Restart();
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  listener_->Hold();
+  EXPECT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  pipeline_->Drain();
+  listener_->Release();
+  EXPECT_TRUE(ears.WaitForEnd());
+  EXPECT_EQ(ears.acked(), 1u);
 }
 
 TEST_F(PipelineTest, DrainingEndsStreamsAfterTheirAcks) {

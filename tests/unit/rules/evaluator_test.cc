@@ -306,6 +306,15 @@ TEST(EvaluatorTest, AResumeForgetsTheStepsThatRunAgainAndKeepsTheRest) {
   EXPECT_EQ(run.rows[1].alert().id(), run.rows[0].alert().id());
 }
 
+TEST(EvaluatorTest, AnAlertThatTheResumeHasCuredEndsAtOnce) {
+  TestRun run(OneRule({"indicator: train.x", "threshold: {above: 1}", "clear_samples: 2",
+                       "keep_firing_for: 3 steps"}));
+  for (int i = 0; i < 30; ++i) run.Step(i, {MakeSample("train.x", i < 20 ? 0.5 : 2)});
+  run.evaluator->BeginAttempt({.number = 2, .resume_step = 10});
+  for (int i = 10; i < 20; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
+  EXPECT_THAT(run.seen, ElementsAre("20 r firing", "13 r resolved"));
+}
+
 TEST(EvaluatorTest, NoVerdictsAndNoBaselineBeforeTheRunHasSettled) {
   std::string rule = OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
                               "baseline: {samples: 20, lag: 1, min_samples: 10}"});

@@ -26,6 +26,7 @@ groups:
         for: 2 steps
         clear_samples: 3
         keep_firing_for: 4 steps
+        rate_limit: {starts: 2, in: 60 steps}
       - alert: drop
         indicator: attn.delta2.entropy_ratio_l1
         aggregate: mean
@@ -82,6 +83,7 @@ signatures:
     absent: [nonfinite]
     keep_firing_for: 5 steps
     for: 2 samples
+    rate_limit: {starts: 3, in: 100 steps}
     confirmations: [{when: {all: [level, drop]}, severity: critical}]
     labels: {severity: warning, fault: both}
   - signature: bad_rank

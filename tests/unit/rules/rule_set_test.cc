@@ -7,10 +7,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "daemon/rules/rule.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rules/steps.h"
@@ -45,6 +47,36 @@ TEST(RuleSetTest, TheDefaultPackLoads) {
     }
   }
   EXPECT_LE(critical, 2u);
+}
+
+// The fault ids that a label may have, each with a signature and a page that says what to do.
+TEST(RuleSetTest, EveryFaultHasASignatureARunbookAndAStatedConfidence) {
+  const std::string file = FORESHOCK_SOURCE_DIR "/rules/signatures.yaml";
+  const std::vector<std::string> files = {FORESHOCK_SOURCE_DIR "/rules/default.yaml", file};
+  ASSERT_OK_AND_ASSIGN(auto loaded, LoadRules(files));
+  const auto rules = std::dynamic_pointer_cast<const CompiledRules>(loaded);
+  ASSERT_NE(rules, nullptr);
+  std::set<std::string> faults;
+  for (const Signature& signature : rules->signatures) {
+    faults.insert(signature.fault);
+    EXPECT_EQ(signature.annotations.runbook, absl::StrCat("docs/runbooks/", signature.fault, ".md"))
+        << signature.name;
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(FORESHOCK_SOURCE_DIR) /
+                                        signature.annotations.runbook))
+        << signature.annotations.runbook;
+  }
+  EXPECT_THAT(faults, ::testing::UnorderedElementsAre(
+                          "low_precision_attention", "learning_rate_too_high", "combined",
+                          "logit_growth", "router_collapse", "dead_experts", "nonfinite_rank",
+                          "data_batch", "optimizer_fault", "resume_fault", "actor_update_omitted",
+                          "train_infer_mismatch", "unknown"));
+  const std::string text = ReadFile(file);
+  const auto count = [&text](const std::string& line) {
+    size_t n = 0;
+    for (size_t at = text.find(line); at != std::string::npos; at = text.find(line, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("\n    confidence: "), rules->signatures.size());
 }
 
 TEST(RuleSetTest, TheExamplesLoad) {

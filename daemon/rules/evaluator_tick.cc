@@ -1,0 +1,56 @@
+// Between two steps: what the clock says. And what a step says of the announced plan.
+
+#include <algorithm>
+#include <limits>
+
+#include "daemon/rules/evaluator_impl.h"
+
+namespace foreshock {
+
+void Evaluator::Impl::NoteCoverage(const ClosedStep& closed, absl::Span<const Finding> findings) {
+  const int64_t step = closed.row.step;
+  for (const Finding& finding : findings) {
+    if (finding.kind != Finding::Kind::kNonFinite) continue;
+    coverage_.Seen(Coverage::FamilyOfFinding(finding.name), finding.layer, step);
+  }
+  for (const Undefined& undefined : closed.undefined) {
+    coverage_.Undefined(Coverage::FamilyOf(undefined.indicator), step);
+  }
+  coverage_.StepClosed(closed.row);
+}
+
+std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
+  std::vector<model::AlertRow> rows;
+  progress_.Tick(clock.now_unix_ns);
+  if (ticks_.empty()) return rows;
+  const bool in_attempt = last_step_ != std::numeric_limits<int64_t>::min();
+  const int64_t step = in_attempt ? last_step_ : std::max<int64_t>(progress_.reached(), 0);
+  row_.attempt = attempt_;
+  row_.step = step;
+  const absl::flat_hash_map<int32_t, int64_t> no_windows;
+  const StepView view{.row = row_,
+                      .findings = {},
+                      .step = step,
+                      .settled = schedule_.settled(),
+                      .model_layers = model_.layers(),
+                      .plateau = schedule_.plateau(),
+                      .window_steps = no_windows,
+                      .mean_since = nullptr,
+                      .rank_scalars = rank_scalars_,
+                      .progress = progress_,
+                      .coverage = coverage_,
+                      .silent_ranks = silent_ranks_};
+  const auto hindmost = [&clock] {
+    return clock.hindmost == nullptr ? std::vector<uint32_t>() : clock.hindmost();
+  };
+  for (const size_t i : ticks_) {
+    if (!rules_[i].Tick(set_->rules[i], view, clock.live, hindmost)) continue;
+    if (rows.empty() && primed_) rows = EndPriming(step);
+    if (rules_[i].alert().active) Name(set_->rules[i].name, &rules_[i].alert());
+    rows.push_back(RuleRow(i, step));
+  }
+  if (!rows.empty()) JudgeSignatures(step, /*quiet=*/false, &rows);
+  return rows;
+}
+
+}  // namespace foreshock

@@ -1,0 +1,50 @@
+#include "daemon/rules/rate_limit.h"
+
+#include <algorithm>
+
+#include "daemon/rules/state.pb.h"
+
+namespace foreshock {
+
+void RateLimit::Start(const RateLimitSpec& spec, int64_t step) {
+  clear_since_.reset();
+  if (spec.starts == 0) return;
+  starts_.push_back(step);
+  const size_t most = static_cast<size_t>(spec.starts);
+  if (starts_.size() > most) starts_.pop_front();
+  // After a resume a start may lie ahead: it is inside any window.
+  flapping_ = starts_.size() == most && step - starts_.front() < spec.steps;
+}
+
+void RateLimit::TakeBack() {
+  if (!starts_.empty()) starts_.pop_back();
+  flapping_ = false;
+  clear_since_.reset();
+}
+
+bool RateLimit::Holds(const RateLimitSpec& spec, int64_t step) {
+  if (!flapping_) return false;
+  if (!clear_since_.has_value()) clear_since_ = step;
+  if (step - *clear_since_ < spec.steps) return true;
+  flapping_ = false;
+  return false;
+}
+
+void RateLimit::Resume(int64_t step) {
+  if (clear_since_.has_value()) clear_since_ = std::min(*clear_since_, step);
+}
+
+void RateLimit::Save(rules::RateLimitState* state) const {
+  state->mutable_starts()->Add(starts_.begin(), starts_.end());
+  state->set_flapping(flapping_);
+  if (clear_since_.has_value()) state->set_clear_since(*clear_since_);
+}
+
+void RateLimit::Restore(const rules::RateLimitState& state) {
+  starts_.assign(state.starts().begin(), state.starts().end());
+  flapping_ = state.flapping();
+  clear_since_.reset();
+  if (state.has_clear_since()) clear_since_ = state.clear_since();
+}
+
+}  // namespace foreshock
