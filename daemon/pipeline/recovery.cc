@@ -126,8 +126,8 @@ absl::Status RunState::PrimeRules(const Store& store) {
     range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
   }
   const auto visit = [&](const ClosedStep& step) {
-    // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not
-    // the past of anything, but a resume is judged by them.
+    // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
+    // of anything, but a resume is judged by them.
     if (step.row.attempt < begun) {
       evaluator_->PrimeOvertaken(step);
       return true;

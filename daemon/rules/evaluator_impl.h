@@ -162,12 +162,12 @@ class Evaluator::Impl {
   std::vector<SeriesKey> keys_;
 
   Schedule schedule_;
+  TokenCount tokens_;
   Progress progress_;
   Coverage coverage_;
   std::vector<uint32_t> silent_ranks_;
   StepRow row_;                // of the newest step
   std::vector<size_t> ticks_;  // rules that Tick judges
-  TokenCount tokens_;
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;

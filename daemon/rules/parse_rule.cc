@@ -147,7 +147,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   if (!learns) rule.machine.release_samples = 0;
 
   const std::string warm_up =
-      keys.Get("warm_up").Word({"skip", "judge"}, !has_input || reference ? "judge" : "skip");
+      keys.Get("warm_up").Word({"skip", "judge"}, has_input && !reference ? "skip" : "judge");
   rule.judged_in_warm_up =
       warm_up == "judge" || rule.detector.kind == Detector::Kind::kNoData || !has_input;
   if (has_input) ParseQuorums(keys.Get("quorum"), &rule);

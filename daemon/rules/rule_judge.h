@@ -31,7 +31,7 @@ struct StepView {
   uint32_t model_layers = 0;  // 0: unknown
   uint8_t rebase_causes = 0;  // RebaseCause bits
   std::optional<double> plateau;
-  std::optional<double> tokens;  // of all steps of the lineage up to this one; absent: unknown
+  std::optional<double> tokens = {};  // of all steps of the lineage up to this one; absent: unknown
   // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
   const absl::flat_hash_map<int32_t, int64_t>& window_steps;
   // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
@@ -64,7 +64,7 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
 class RuleJudge {
  public:
   RuleJudge() = default;
-  RuleJudge(RuleJudge&&) = default;
+  RuleJudge(RuleJudge&&) = default;  // its series are not copied
   RuleJudge& operator=(RuleJudge&&) = default;
 
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
