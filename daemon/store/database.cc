@@ -29,6 +29,7 @@ namespace {
 constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "points"};
 
 // How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
+constexpr int kReadOnlyAttempts = 10;
 constexpr absl::Duration kDrainWait = absl::Seconds(1);
 constexpr absl::Duration kReopenWait = absl::Seconds(15);
 
@@ -215,11 +216,19 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
   std::unique_ptr<Database> database(new Database());
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
-  const rocksdb::Status opened =
-      options.read_only ? rocksdb::DB::OpenForReadOnly(db_options, options.directory,
-                                                       FamilyDescriptors(options), &handles, &raw)
-                        : rocksdb::DB::Open(db_options, options.directory,
+  rocksdb::Status opened;
+  if (options.read_only) {
+    for (int attempt = 1; attempt <= kReadOnlyAttempts; ++attempt) {
+      opened = rocksdb::DB::OpenForReadOnly(db_options, options.directory,
                                             FamilyDescriptors(options), &handles, &raw);
+      // A daemon that has it open may remove a log or table between the listing and the reading.
+      if (!opened.IsIOError() || !absl::StrContains(opened.ToString(), "No such file")) break;
+      absl::SleepFor(absl::Milliseconds(20 * attempt));
+    }
+  } else {
+    opened = rocksdb::DB::Open(db_options, options.directory, FamilyDescriptors(options), &handles,
+                               &raw);
+  }
   if (!opened.ok()) return OpenFailed(options.directory, opened);
   database->db_.reset(raw);
   std::copy(handles.begin(), handles.end(), database->handles_);

@@ -249,12 +249,12 @@ class Processes(unittest.TestCase):
             return [float(line.split()[1]) for line in path.read_text().splitlines()]
 
     def test_tensor_parallel_shards_compute_the_whole_model(self):
-        alone = self.curve("--steps", "4")
-        shared = self.curve("--steps", "4", "--world", "2", "--tensor", "2")
-        for mine, whole in zip(shared, alone):
+        alone = self.curve("--steps", "12")
+        shared = self.curve("--steps", "12", "--world", "2", "--tensor", "2")
+        for mine, whole in zip(shared[:4], alone):
             # Sums in another order, FP32, and a BF16 grid that may turn over: 2^-8 of a summand.
             self.assertAlmostEqual(mine, whole, delta=2.0**-8)
-        self.assertLess(shared[3], shared[0])
+        self.assertLess(sum(shared[-3:]), sum(shared[:3]))
 
     def test_a_rank_with_nan_is_left_out_of_the_mean(self):
         losses = self.curve("--fault", "nan-rank", "--steps", "6", "--inject-step", "3")
