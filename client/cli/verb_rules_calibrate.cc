@@ -48,6 +48,23 @@ class BothSinks final : public StepSink {
     first_->BeginAttempt(run, model, attempt);
     second_->BeginAttempt(run, model, attempt);
   }
+  void DeclarePlan(uint32_t rank, uint32_t world_size,
+                   absl::Span<const v1::PlanEntry> plan) override {
+    first_->DeclarePlan(rank, world_size, plan);
+    second_->DeclarePlan(rank, world_size, plan);
+  }
+  void RankGone(uint32_t rank) override {
+    first_->RankGone(rank);
+    second_->RankGone(rank);
+  }
+  void SetSilentRanks(std::vector<uint32_t> ranks) override {
+    first_->SetSilentRanks(ranks);
+    second_->SetSilentRanks(std::move(ranks));
+  }
+  void Tick(int64_t now_unix_ns) override {
+    first_->Tick(now_unix_ns);
+    second_->Tick(now_unix_ns);
+  }
   void OnStep(const ClosedStep& step) override {
     first_->OnStep(step);
     second_->OnStep(step);

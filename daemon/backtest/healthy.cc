@@ -128,18 +128,37 @@ void HealthyHistory::BeginAttempt(const std::string& run, const v1::ModelShape& 
   last_time_ns_ = 0;
 }
 
+void HealthyHistory::DeclarePlan(uint32_t rank, uint32_t world_size,
+                                 absl::Span<const v1::PlanEntry> plan) {
+  evaluator_->DeclarePlan(rank, world_size, plan);
+}
+
+void HealthyHistory::RankGone(uint32_t rank) { evaluator_->RankGone(rank); }
+
+void HealthyHistory::SetSilentRanks(std::vector<uint32_t> ranks) {
+  evaluator_->SetSilentRanks(std::move(ranks));
+}
+
+void HealthyHistory::Tick(int64_t now_unix_ns) {
+  CountBegun(evaluator_->Tick({.now_unix_ns = now_unix_ns}), last_step_);
+}
+
+// Only rules without a limit can fire here.
+void HealthyHistory::CountBegun(const std::vector<model::AlertRow>& rows, int64_t step) {
+  for (const model::AlertRow& row : rows) {
+    if (row.alert().state() != v1::ALERT_STATE_FIRING || row.alert().firing_step() != step) {
+      continue;
+    }
+    for (size_t i = 0; i < rules_->rules.size(); ++i) {
+      if (row.alert().rule() == rules_->rules[i].name) ++begun_[i];
+    }
+  }
+}
+
 void HealthyHistory::OnStep(const ClosedStep& step) {
   ++steps_;
   NoteTime(step);
-  for (const model::AlertRow& row : evaluator_->Evaluate(step)) {
-    // Only rules without a limit can fire here.
-    if (row.alert().state() != v1::ALERT_STATE_FIRING) continue;
-    for (size_t i = 0; i < rules_->rules.size(); ++i) {
-      const bool began =
-          row.alert().rule() == rules_->rules[i].name && row.alert().firing_step() == step.row.step;
-      if (began) ++begun_[i];
-    }
-  }
+  CountBegun(evaluator_->Evaluate(step), step.row.step);
   for (size_t i = 0; i < rules_->rules.size(); ++i) {
     const Rule& rule = rules_->rules[i];
     if (!HasLimit(rule)) continue;

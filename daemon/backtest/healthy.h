@@ -62,6 +62,11 @@ class HealthyHistory final : public StepSink {
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
                     const AttemptStart& attempt) override;
+  void DeclarePlan(uint32_t rank, uint32_t world_size,
+                   absl::Span<const v1::PlanEntry> plan) override;
+  void RankGone(uint32_t rank) override;
+  void SetSilentRanks(std::vector<uint32_t> ranks) override;
+  void Tick(int64_t now_unix_ns) override;
   void OnStep(const ClosedStep& step) override;
   void EndRun();
 
@@ -81,6 +86,7 @@ class HealthyHistory final : public StepSink {
   };
   double RuleStatistic(const Rule& rule, const std::vector<Series>& series) const;
   void NoteTime(const ClosedStep& step);
+  void CountBegun(const std::vector<model::AlertRow>& rows, int64_t step);
 
   const std::shared_ptr<const CompiledRules> rules_;
   std::shared_ptr<CompiledRules> unreachable_;  // the same rules with limits that nothing reaches

@@ -216,6 +216,33 @@ std::unique_ptr<HealthyHistory> Watch(std::shared_ptr<const CompiledRules> rules
   return healthy;
 }
 
+TEST(HealthyHistoryTest, CountsWhatRulesOnTheRunItselfWouldHaveSaid) {
+  HealthyHistory healthy(Compile(R"(
+groups:
+  - name: g
+    rules:
+      - {alert: missing, coverage: {missing_intervals: 3}, labels: {severity: warning}}
+      - {alert: hang, hang: {intervals: 3, at_least: 1m}, labels: {severity: warning}}
+      - {alert: storm, restarts: {above: 5, in: 100 steps}, labels: {severity: warning}}
+)"));
+  healthy.BeginAttempt("good", v1::ModelShape(), {.number = 1, .resume_step = std::nullopt});
+  v1::PlanEntry loads;
+  loads.set_kind(v1::SUMMARY_KIND_ROUTER_LOAD);
+  loads.add_layers(0);
+  loads.set_every_steps(1);
+  healthy.DeclarePlan(0, 1, {loads});
+  constexpr int64_t kSecond = 1'000'000'000;
+  healthy.Tick(kSecond);
+  for (int64_t step = 0; step < 5; ++step) {
+    healthy.OnStep(MakeStep(step, {MakeSample("train.loss", 2)}));
+  }
+  healthy.Tick(1000 * kSecond);
+  healthy.Tick(2000 * kSecond);
+  EXPECT_EQ(healthy.begun(0), 1u);
+  EXPECT_EQ(healthy.begun(1), 1u);
+  EXPECT_EQ(healthy.begun(2), 0u);
+}
+
 // Alerts of each rule that begin in a fresh run.
 std::vector<size_t> Count(std::shared_ptr<const CompiledRules> rules, uint64_t seed,
                           int64_t steps) {
