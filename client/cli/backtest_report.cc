@@ -84,6 +84,7 @@ void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
                {"healthy", Align::kRight},
                {"per 10 000", Align::kRight}});
   for (const SplitSummary& split : splits) {
+    if (split.faulty + split.quiet == 0) continue;  // without labels each run's own rows say it all
     for (const SplitSummary::OfRule& rule : split.rules) {
       const bool known = split.healthy_steps > 0;
       table.AddRow({split.split.empty() ? "-" : split.split, rule.rule,
