@@ -187,6 +187,14 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     }
     Commit();  // so that nothing of the run is written after it is gone
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
+    // A stream that said Goodbye, or was replaced, may still be there: its end must not meet a
+    // later run of the same name.
+    absl::erase_if(streams_, [&run](const auto& entry) {
+      if (entry.second->run() != run) return false;
+      entry.second->End(absl::AbortedError(absl::StrCat("run '", run, "' has been deleted")));
+      return true;
+    });
+    stats_.streams = streams_.size();
     runs_.erase(run);
     touched_.erase(run);
     changed_.insert(run);
@@ -249,7 +257,7 @@ void Pipeline::Handle(ReportWork work) {
   stats_.queue_bytes -= work.bytes;
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
-  if (run == runs_.end()) return;  // deleted meanwhile; its streams were gone
+  if (run == runs_.end() || !streams_.contains(stream.id())) return;  // deleted meanwhile
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
@@ -275,7 +283,7 @@ void Pipeline::Handle(ReportWork work) {
 void Pipeline::Handle(GoodbyeWork work) {
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
-  if (run == runs_.end()) return;
+  if (run == runs_.end() || !streams_.contains(stream.id())) return;
   run->second->Goodbye(stream.attempt(), stream.rank(), stream.client_instance(), work.outcome,
                        &changes_.batch);
   acks_[stream.id()];  // an Ack with nothing new tells that the Goodbye is committed
@@ -285,7 +293,7 @@ void Pipeline::Handle(GoodbyeWork work) {
 
 void Pipeline::Handle(EndWork work) {
   const RankStream& stream = *work.stream;
-  streams_.erase(stream.id());
+  if (streams_.erase(stream.id()) == 0) return;  // its run was deleted
   stats_.streams = streams_.size();
   const auto run = runs_.find(stream.run());
   if (run == runs_.end()) return;

@@ -705,6 +705,24 @@ TEST_F(PipelineTest, DeletesARunOnlyOnceItsRanksAreGone) {
   EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
 }
 
+TEST_F(PipelineTest, AStreamThatOutlivesItsDeletedRunDoesNotTouchTheNextOne) {
+  PushLosses("launch-a", 0, {1});
+  Ears replaced;
+  Ears newer;
+  ASSERT_OK_AND_ASSIGN(auto old, Open(HelloOf(0, "launch-b"), &replaced));
+  ASSERT_OK(Open(HelloOf(0, "launch-b"), &newer));  // and is gone at once
+  ASSERT_OK(pipeline_->DeleteRun("exp-42"));
+
+  PushLosses("launch-c", 0, {1});  // the name's attempt 1; `old` spoke for an attempt 2
+  ASSERT_OK(old->Submit(LossReport(7, 1, 5), Names(), {}));
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(old->Submit(goodbye));
+  old.reset();
+  PushLosses("launch-c", 1, {2});
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(1, 2.0, 1u)));
+}
+
 TEST_F(PipelineTest, DeclaredEventsAreKept) {
   PushLosses("a", 0, {1});
   v1::Event event;
