@@ -226,20 +226,23 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();
   Drain();
   queue_.Close();
+  const absl::Time start = absl::Now();
   std::future<void> joined = std::async(std::launch::async, [this] { writer_.join(); });
   const bool in_time =
       joined.wait_for(absl::ToChronoNanoseconds(deadline)) == std::future_status::ready;
   joined.wait();
+  const absl::Duration took = absl::Trunc(absl::Now() - start, absl::Milliseconds(1));
   {
     MutexLock lock(&sync_mutex_);
     sync_stop_ = true;
     sync_wakeup_.NotifyAll();
   }
   syncer_.join();
-  return in_time
-             ? absl::OkStatus()
-             : absl::DeadlineExceededError(absl::StrCat(
-                   "committing what was queued took longer than ", absl::FormatDuration(deadline)));
+  return in_time ? absl::OkStatus()
+                 : absl::DeadlineExceededError(absl::StrCat(
+                       "committing what was queued took ", absl::FormatDuration(took),
+                       ", allowed were ",
+                       absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)))));
 }
 
 // ---- The writer's thread.
