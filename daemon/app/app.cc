@@ -26,6 +26,12 @@
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
+namespace {
+
+// How long a stop waits for calls and connections to end by themselves, if its deadline allows.
+constexpr absl::Duration kCallsGrace = absl::Seconds(2);
+
+}  // namespace
 
 // The parts in the order in which they are made. Stopping goes backwards by name (StopParts);
 // destruction goes backwards by itself.
@@ -206,26 +212,28 @@ absl::Status App::Parts::Reload() {
   return status;
 }
 
+// Only what was not committed makes it fail: a peer that is cut off has lost nothing.
 absl::Status App::Parts::Stop() {
   if (std::exchange(stopped_, true)) return absl::OkStatus();
   const absl::Time deadline = absl::Now() + config_.shutdown_deadline;
   const auto left = [deadline] { return std::max(absl::ZeroDuration(), deadline - absl::Now()); };
   state_.draining = true;
 
-  absl::Status first;
-  const auto keep = [&first](const char* part, const absl::Status& status) {
-    if (status.ok()) return;
-    LogWarning("app", absl::StrCat(part, " did not stop cleanly: ", status.message()));
-    if (first.ok()) first = Annotate(status, part);
+  const auto tell = [](const char* part, const absl::Status& status) {
+    if (!status.ok()) LogInfo("app", absl::StrCat(part, ": ", status.message()));
   };
   if (grpc_ != nullptr) grpc_->SetNotServing();
   if (ingest_ != nullptr) ingest_->Drain();
   if (pipeline_ != nullptr) pipeline_->Drain();
-  if (grpc_ != nullptr) keep("gRPC", grpc_->Shutdown(left()));
-  if (pipeline_ != nullptr) keep("pipeline", pipeline_->Stop(left()));
-  if (http_ != nullptr) keep("HTTP", http_->Stop(std::min(left(), absl::Seconds(1))));
-  if (first.ok()) LogInfo("app", "stopped");
-  return first;
+  // Streams end once they are acknowledged; the rest of the time is the pipeline's.
+  if (grpc_ != nullptr) {
+    tell("gRPC", grpc_->Shutdown(std::min(kCallsGrace, config_.shutdown_deadline / 2)));
+  }
+  absl::Status committed;
+  if (pipeline_ != nullptr) committed = Annotate(pipeline_->Stop(left()), "pipeline");
+  if (http_ != nullptr) tell("HTTP", http_->Stop(std::min(left(), absl::Seconds(1))));
+  if (committed.ok() && state_.ready) LogInfo("app", "stopped");
+  return committed;
 }
 
 App::App(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

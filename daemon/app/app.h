@@ -38,7 +38,8 @@ class App {
   absl::Status Reload();
 
   // Not ready, no new streams; streams end once acknowledged; what is queued is committed; all
-  // within shutdown_deadline.
+  // within shutdown_deadline. Peers that do not let go are cut off after 2 s, or half of it.
+  // Errors: DeadlineExceeded when not all was committed in time.
   absl::Status Stop();
 
  private:

@@ -7,8 +7,27 @@
 
 namespace foreshock {
 
-OpenSteps::OpenSteps(Options options, uint32_t world_size) : options_(options), ranks_(world_size) {
-  for (uint32_t rank = 0; rank < world_size; ++rank) live_.emplace(-1, rank);
+OpenSteps::OpenSteps(Options options, uint32_t world_size)
+    : options_(options), world_size_(world_size) {}
+
+OpenSteps::Rank& OpenSteps::Held(uint32_t rank) {
+  FORESHOCK_CHECK(rank < world_size_);
+  const auto [it, fresh] = ranks_.try_emplace(rank, others_);
+  if (fresh && !others_.silent) live_.emplace(others_.done_through, rank);
+  return it->second;
+}
+
+template <typename Visit>
+void OpenSteps::ForEachRank(Visit visit) const {
+  auto held = ranks_.begin();
+  for (uint32_t rank = 0; rank < world_size_; ++rank) {
+    if (held != ranks_.end() && held->first == rank) {
+      visit(rank, held->second);
+      ++held;
+    } else {
+      visit(rank, others_);
+    }
+  }
 }
 
 OpenSteps::Outcome OpenSteps::Classify(int64_t step) const {
@@ -18,9 +37,8 @@ OpenSteps::Outcome OpenSteps::Classify(int64_t step) const {
 }
 
 OpenSteps::Outcome OpenSteps::Add(const model::ShardReport& report, absl::Time now) {
-  FORESHOCK_CHECK(report.rank() < ranks_.size());
   const Outcome outcome = Classify(report.step());
-  Rank& rank = ranks_[report.rank()];
+  Rank& rank = Held(report.rank());
   if (!rank.gone) live_.erase({rank.done_through, report.rank()});
   rank.done_through =
       std::max(rank.done_through, report.last_of_step() ? report.step() : report.step() - 1);
@@ -48,20 +66,22 @@ OpenSteps::Step& OpenSteps::Merge(const model::ShardReport& report) {
 }
 
 void OpenSteps::RankGone(uint32_t rank) {
-  FORESHOCK_CHECK(rank < ranks_.size());
-  live_.erase({ranks_[rank].done_through, rank});
-  ranks_[rank].gone = true;
+  Rank& state = Held(rank);
+  live_.erase({state.done_through, rank});
+  state.gone = true;
 }
 
 void OpenSteps::RankReturns(uint32_t rank) {
-  FORESHOCK_CHECK(rank < ranks_.size());
-  if (!std::exchange(ranks_[rank].gone, false)) return;
-  ranks_[rank].silent = false;
-  live_.emplace(ranks_[rank].done_through, rank);
+  Rank& state = Held(rank);
+  if (!std::exchange(state.gone, false)) return;
+  state.silent = false;
+  live_.emplace(state.done_through, rank);
 }
 
 bool OpenSteps::EveryLiveRankDone(int64_t step) const {
-  return live_.empty() || live_.begin()->first >= step;
+  const bool all_held = ranks_.size() == world_size_;
+  return (all_held || others_.silent || others_.done_through >= step) &&
+         (live_.empty() || live_.begin()->first >= step);
 }
 
 SettledStep OpenSteps::Close(int64_t number, bool partial) {
@@ -85,8 +105,9 @@ SettledStep OpenSteps::Change(int64_t number) {
 
 // Every live rank that has not finished `step` is silent from now on.
 void OpenSteps::MarkSilent(int64_t step) {
+  others_.silent = others_.silent || others_.done_through < step;
   while (!live_.empty() && live_.begin()->first < step) {
-    ranks_[live_.begin()->second].silent = true;
+    ranks_.at(live_.begin()->second).silent = true;
     live_.erase(live_.begin());
   }
 }
@@ -122,9 +143,12 @@ std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
   for (int64_t number : changed_) {
     // Complete after all, if every rank that still speaks has now finished it.
     Step& step = steps_.at(number);
-    const bool missing = std::any_of(ranks_.begin(), ranks_.end(), [number](const Rank& rank) {
+    const auto behind = [number](const Rank& rank) {
       return !rank.gone && rank.done_through < number;
-    });
+    };
+    const bool missing = (ranks_.size() < world_size_ && behind(others_)) ||
+                         std::any_of(ranks_.begin(), ranks_.end(),
+                                     [&behind](const auto& entry) { return behind(entry.second); });
     step.row.partial = step.row.partial && missing;
     step.row.late = true;
     settled.push_back(Change(number));
@@ -145,9 +169,9 @@ std::vector<SettledStep> OpenSteps::Retire() {
 
 std::vector<uint32_t> OpenSteps::silent_ranks() const {
   std::vector<uint32_t> silent;
-  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].silent && !ranks_[rank].gone) silent.push_back(rank);
-  }
+  ForEachRank([&silent](uint32_t rank, const Rank& state) {
+    if (state.silent && !state.gone) silent.push_back(rank);
+  });
   return silent;
 }
 
@@ -155,16 +179,16 @@ std::vector<uint32_t> OpenSteps::hindmost() const {
   std::vector<uint32_t> ranks;
   std::optional<int64_t> least;
   bool differ = false;
-  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].gone) continue;
-    const int64_t done = ranks_[rank].done_through;
+  ForEachRank([&](uint32_t rank, const Rank& state) {
+    if (state.gone) return;
+    const int64_t done = state.done_through;
     differ = differ || (least.has_value() && done != *least);
     if (!least.has_value() || done < *least) {
       least = done;
       ranks.clear();
     }
     if (done == *least) ranks.push_back(rank);
-  }
+  });
   return differ ? ranks : std::vector<uint32_t>();
 }
 
@@ -176,7 +200,7 @@ void OpenSteps::RestoreClosed(int64_t last_closed, std::optional<int64_t> settle
 }
 
 void OpenSteps::RestoreReport(const model::ShardReport& report, absl::Time now) {
-  if (report.rank() >= ranks_.size()) return;
+  if (report.rank() >= world_size_) return;
   Step& step = Merge(report);
   if (last_closed_.has_value() && report.step() <= *last_closed_) {
     step.closed = true;
@@ -187,9 +211,10 @@ void OpenSteps::RestoreReport(const model::ShardReport& report, absl::Time now) 
 }
 
 void OpenSteps::RestoreRank(uint32_t rank, int64_t done_through, bool gone) {
-  if (rank >= ranks_.size()) return;
-  live_.erase({ranks_[rank].done_through, rank});
-  ranks_[rank] = {.done_through = done_through, .silent = false, .gone = gone};
+  if (rank >= world_size_) return;
+  Rank& state = Held(rank);
+  live_.erase({state.done_through, rank});
+  state = {.done_through = done_through, .silent = false, .gone = gone};
   if (!gone) live_.emplace(done_through, rank);
 }
 

@@ -76,6 +76,8 @@ class OpenSteps {
   std::optional<int64_t> last_closed() const { return last_closed_; }
   size_t open_steps() const;
   size_t bytes() const { return bytes_; }
+  // Ranks that take memory: those that have spoken. A world size costs nothing by being told.
+  size_t ranks_held() const { return ranks_.size(); }
 
   // After a restart, before any Add, in this order. Steps <= `last_closed` had closed, and those
   // <= `settled_through` were forgotten.
@@ -99,6 +101,10 @@ class OpenSteps {
     bool gone = false;
   };
 
+  Rank& Held(uint32_t rank);
+  // visit(rank, state) of every rank of the world, in order. O(ranks).
+  template <typename Visit>
+  void ForEachRank(Visit visit) const;
   bool EveryLiveRankDone(int64_t step) const;
   Step& Merge(const model::ShardReport& report);
   SettledStep Close(int64_t number, bool partial);
@@ -107,8 +113,11 @@ class OpenSteps {
   void Forget();
 
   const Options options_;
-  std::vector<Rank> ranks_;  // by rank
-  // Ranks that can hold a step up, ordered by how far they have come: (done_through, rank).
+  const uint32_t world_size_;
+  std::map<uint32_t, Rank> ranks_;  // that have spoken
+  Rank others_;                     // the state of each one that has not
+  // Ranks of ranks_ that can hold a step up, ordered by how far they have come: (done_through,
+  // rank).
   std::set<std::pair<int64_t, uint32_t>> live_;
   std::map<int64_t, Step> steps_;  // open and kept
   std::set<int64_t> open_;         // keys of steps_ that are open

@@ -117,10 +117,11 @@ void Pipeline::EnqueueAlways(Work work) {
 }
 
 absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
-  std::promise<absl::Status> promise;
+  // Shared: the writer's thread may still be inside set_value when this one has its answer.
+  auto promise = std::make_shared<std::promise<absl::Status>>();
   FORESHOCK_RETURN_IF_ERROR(Enqueue(CallWork{
-      std::move(call), [&promise](const absl::Status& status) { promise.set_value(status); }}));
-  return promise.get_future().get();
+      std::move(call), [promise](const absl::Status& status) { promise->set_value(status); }}));
+  return promise->get_future().get();
 }
 
 absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hello,
@@ -129,6 +130,8 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
   if (draining_) return DrainingError();
   auto stream = std::make_shared<RankStream>(this, hello, next_stream_++, std::move(on_ack),
                                              std::move(on_end));
+  // From here on, so that a stream whose admission cannot be committed ends like any other.
+  auto handle = std::make_unique<RankStreamHandle>(stream);
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
     FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
@@ -148,7 +151,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
     changed_.insert(hello.run());
     return absl::OkStatus();
   }));
-  return std::make_unique<RankStreamHandle>(std::move(stream));
+  return handle;
 }
 
 absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
@@ -185,8 +188,18 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
       return absl::FailedPreconditionError(absl::StrCat(
           "run '", run, "' has connected ranks; it can be deleted once they are gone"));
     }
-    Commit();  // so that nothing of the run is written after it is gone
+    // Nothing of the run may be written after it is gone.
+    FORESHOCK_RETURN_IF_ERROR(
+        Annotate(CommitAll(), absl::StrCat("run '", run, "' cannot be deleted")));
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
+    // A stream that said Goodbye, or was replaced, may still be there: its end must not meet a
+    // later run of the same name.
+    absl::erase_if(streams_, [&run](const auto& entry) {
+      if (entry.second->run() != run) return false;
+      entry.second->End(absl::AbortedError(absl::StrCat("run '", run, "' has been deleted")));
+      return true;
+    });
+    stats_.streams = streams_.size();
     runs_.erase(run);
     touched_.erase(run);
     changed_.insert(run);
@@ -213,20 +226,23 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();
   Drain();
   queue_.Close();
+  const absl::Time start = absl::Now();
   std::future<void> joined = std::async(std::launch::async, [this] { writer_.join(); });
   const bool in_time =
       joined.wait_for(absl::ToChronoNanoseconds(deadline)) == std::future_status::ready;
   joined.wait();
+  const absl::Duration took = absl::Trunc(absl::Now() - start, absl::Milliseconds(1));
   {
     MutexLock lock(&sync_mutex_);
     sync_stop_ = true;
     sync_wakeup_.NotifyAll();
   }
   syncer_.join();
-  return in_time
-             ? absl::OkStatus()
-             : absl::DeadlineExceededError(absl::StrCat(
-                   "committing what was queued took longer than ", absl::FormatDuration(deadline)));
+  return in_time ? absl::OkStatus()
+                 : absl::DeadlineExceededError(absl::StrCat(
+                       "committing what was queued took ", absl::FormatDuration(took),
+                       ", allowed were ",
+                       absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)))));
 }
 
 // ---- The writer's thread.
@@ -249,7 +265,7 @@ void Pipeline::Handle(ReportWork work) {
   stats_.queue_bytes -= work.bytes;
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
-  if (run == runs_.end()) return;  // deleted meanwhile; its streams were gone
+  if (run == runs_.end() || !streams_.contains(stream.id())) return;  // deleted meanwhile
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
@@ -275,7 +291,7 @@ void Pipeline::Handle(ReportWork work) {
 void Pipeline::Handle(GoodbyeWork work) {
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
-  if (run == runs_.end()) return;
+  if (run == runs_.end() || !streams_.contains(stream.id())) return;
   run->second->Goodbye(stream.attempt(), stream.rank(), stream.client_instance(), work.outcome,
                        &changes_.batch);
   acks_[stream.id()];  // an Ack with nothing new tells that the Goodbye is committed
@@ -285,7 +301,7 @@ void Pipeline::Handle(GoodbyeWork work) {
 
 void Pipeline::Handle(EndWork work) {
   const RankStream& stream = *work.stream;
-  streams_.erase(stream.id());
+  if (streams_.erase(stream.id()) == 0) return;  // not admitted, or its run was deleted
   stats_.streams = streams_.size();
   const auto run = runs_.find(stream.run());
   if (run == runs_.end()) return;
@@ -353,6 +369,13 @@ void Pipeline::Commit() {
   AfterCommit();
 }
 
+absl::Status Pipeline::CommitAll() {
+  Commit();
+  if (changes_.batch.empty()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      "the store cannot be written (see the daemon's log); try again when it can");
+}
+
 void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
   const RunState::Changes committed = std::exchange(changes_, {});
@@ -399,17 +422,20 @@ absl::StatusOr<RunState*> Pipeline::FindRun(const std::string& run, bool create)
   return runs_.at(run).get();
 }
 
-// Runs without a rank or an open step may leave memory; they are read back when needed.
+// Runs without a rank or an open step may leave memory; they are read back when needed, so all of
+// them must be in the store by then.
 absl::Status Pipeline::MakeRoomForRun() {
   if (runs_.size() < options_.runs_max) return absl::OkStatus();
-  const auto idle = std::find_if(runs_.begin(), runs_.end(), [](const auto& entry) {
-    return !entry.second->connected() && entry.second->open_steps() == 0;
+  const auto idle = std::find_if(runs_.begin(), runs_.end(), [this](const auto& entry) {
+    return !entry.second->connected() && entry.second->open_steps() == 0 &&
+           !touched_.contains(entry.first);
   });
   if (idle == runs_.end()) {
     return absl::ResourceExhaustedError(absl::StrCat("the limit of ", options_.runs_max,
                                                      " live runs is reached (limits.runs_max)"));
   }
-  touched_.erase(idle->first);
+  FORESHOCK_RETURN_IF_ERROR(
+      Annotate(CommitAll(), absl::StrCat("run '", idle->first, "' cannot leave memory")));
   changed_.insert(idle->first);
   runs_.erase(idle);
   return absl::OkStatus();

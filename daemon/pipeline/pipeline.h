@@ -125,6 +125,8 @@ class Pipeline final : public ReportSink {
   void Handle(CallWork work);
   void Settle(absl::Time now);
   void Commit();
+  // Commit, and ResourceExhausted if the store does not take it now.
+  absl::Status CommitAll();
   void AfterCommit();
   void PublishRuns();
   absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);

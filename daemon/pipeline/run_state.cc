@@ -76,7 +76,8 @@ RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now
   attempt.model = hello.has_model() ? hello.model() : row_.model();
   attempt.open_steps = std::make_unique<OpenSteps>(options_.open_steps, hello.world_size());
 
-  row_.mutable_labels()->insert(hello.labels().begin(), hello.labels().end());
+  // Those of the newest launch that has any: collected over launches they would have no limit.
+  if (!hello.labels().empty()) *row_.mutable_labels() = hello.labels();
   if (hello.has_model()) *row_.mutable_model() = hello.model();
   if (!known_) {
     row_.set_created_unix_ns(absl::ToUnixNanos(now));

@@ -85,8 +85,11 @@ absl::StatusOr<std::string> GrpcServer::Start() {
   for (const Named& named : services_) {
     server_->GetHealthCheckService()->SetServingStatus(named.name, true);
   }
-  if (absl::StartsWith(options_.address, "unix:")) return options_.address;
-  return absl::StrCat(options_.address.substr(0, options_.address.rfind(':')), ":", port);
+  bound_ = options_.address;
+  if (!absl::StartsWith(bound_, "unix:")) {
+    bound_ = absl::StrCat(bound_.substr(0, bound_.rfind(':')), ":", port);
+  }
+  return bound_;
 }
 
 void GrpcServer::SetNotServing() {
@@ -97,15 +100,16 @@ void GrpcServer::SetNotServing() {
 absl::Status GrpcServer::Shutdown(absl::Duration grace) {
   if (server_ == nullptr) return absl::OkStatus();
   SetNotServing();
-  const absl::Time deadline = absl::Now() + grace;
-  server_->Shutdown(absl::ToChronoTime(deadline));
-  const bool in_time = absl::Now() < deadline || grace <= absl::ZeroDuration();
+  const absl::Time start = absl::Now();
+  server_->Shutdown(absl::ToChronoTime(start + grace));
+  const absl::Duration waited = absl::Now() - start;
+  const bool in_time = waited < grace || grace <= absl::ZeroDuration();
   server_->Wait();
   server_.reset();
   if (in_time) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat("calls on ", options_.address, " were still open after ",
-                   absl::FormatDuration(grace), " and have been cancelled"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "calls or connections on ", bound_, " were still open after ",
+      absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " and have been cut off"));
 }
 
 }  // namespace foreshock

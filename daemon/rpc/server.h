@@ -58,7 +58,8 @@ class GrpcServer {
   void SetNotServing();
 
   // Takes no more calls, lets the open ones end, cancels what is open after `grace`, waits for it.
-  // Errors: DeadlineExceeded when calls had to be cancelled. Safe to repeat.
+  // A connection without a call, of a peer that does not answer, is open too.
+  // Errors: DeadlineExceeded when something had to be cut off. Safe to repeat.
   absl::Status Shutdown(absl::Duration grace);
 
  private:
@@ -68,6 +69,7 @@ class GrpcServer {
   };
 
   const Options options_;
+  std::string bound_;  // after Start
   std::vector<Named> services_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -246,6 +246,26 @@ Database::~Database() {
   }
 }
 
+absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
+  if (env == nullptr) env = rocksdb::Env::Default();
+  const std::string what = absl::StrCat("store: cannot sync ", directory);
+  std::vector<std::string> names;
+  FORESHOCK_RETURN_IF_ERROR(FromRocks(env->GetChildren(directory, &names), what));
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, ".log")) continue;
+    std::unique_ptr<rocksdb::RandomRWFile> log;
+    const std::string path = absl::StrCat(directory, "/", name);
+    rocksdb::Status status = env->NewRandomRWFile(path, &log, rocksdb::EnvOptions());
+    if (status.ok()) status = log->Sync();
+    // A log goes away when all that it holds is in tables, which RocksDB has synced.
+    if (!status.ok() && !env->FileExists(path).IsNotFound()) return FromRocks(status, what);
+  }
+  std::unique_ptr<rocksdb::Directory> listing;
+  rocksdb::Status status = env->NewDirectory(directory, &listing);
+  if (status.ok()) status = listing->Fsync();
+  return FromRocks(status, what);
+}
+
 DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
                                std::unique_ptr<Database> database)
     : options_(options), env_(env), database_(std::move(database)) {}

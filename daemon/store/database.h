@@ -44,6 +44,11 @@ class Database {
   rocksdb::ColumnFamilyHandle* handles_[kFamilies] = {};
 };
 
+// Forces the logs in `directory`, and what the directory lists, to the medium. On descriptors of
+// its own: rocksdb::DB::SyncWAL ends the process when the last append to the log has failed, which
+// a write beside it may do at any moment. Nothing of a log is buffered in the process. Thread-safe.
+absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env);
+
 // Thread-safe.
 class DatabaseHolder {
  public:

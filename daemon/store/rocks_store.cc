@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
 class RocksStore final : public Store {
  public:
   RocksStore(const StoreOptions& options, rocksdb::Env* env, std::unique_ptr<Database> database)
-      : options_(options), holder_(options, env, std::move(database)) {}
+      : options_(options), env_(env), holder_(options, env, std::move(database)) {}
 
   // Reads what the writer must know.
   absl::Status Load() {
@@ -88,6 +88,7 @@ class RocksStore final : public Store {
   absl::Status Reclaim(uint32_t run);
 
   const StoreOptions options_;
+  rocksdb::Env* const env_;
   DatabaseHolder holder_;
 
   // Held over a write: there is one writer at a time. Never taken by a read.
@@ -158,12 +159,10 @@ absl::Status RocksStore::Write(const StoreBatch& batch) {
 
 absl::Status RocksStore::Sync() {
   if (options_.read_only) return absl::OkStatus();
-  FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
-  const rocksdb::Status synced = lease->db()->FlushWAL(/*sync=*/true);
-  if (synced.ok()) return absl::OkStatus();
+  const absl::Status synced = SyncLogs(options_.directory, env_);
   // What the kernel has dropped after a failed sync is only found by reading the log again.
-  writable_ = false;
-  return FromRocks(synced, absl::StrCat("store: cannot sync ", options_.directory));
+  if (!synced.ok()) writable_ = false;
+  return synced;
 }
 
 absl::StatusOr<std::vector<model::RunRow>> RocksStore::Runs() const {

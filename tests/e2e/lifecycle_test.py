@@ -83,6 +83,20 @@ class Lifecycle(unittest.TestCase):
         points = cli(FORESHOCK, "query", "load", "train.loss", server=daemon.grpc, check=0).stdout
         self.assertIn("1500 points", points.replace("1 500", "1500"))
 
+    def test_peers_that_do_not_let_go_do_not_spoil_the_stop(self):
+        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+        for port, sent in (("grpc", b""), ("grpc", preface), ("http", b"GET / HT")):
+            with self.subTest(port=port, sent=sent):
+                daemon = self.daemon().start()
+                address = getattr(daemon, port)
+                host, number = address.rsplit(":", 1)
+                with socket.create_connection((host, int(number))) as peer:
+                    peer.sendall(sent)
+                    # Answered on a later connection: the peer's has been accepted by then.
+                    self.committed(daemon)
+                    cli(FORESHOCK, "status", server=daemon.grpc, check=0)
+                    self.assertEqual(daemon.stop(), 0, daemon.log_text())
+
     def test_sighup_with_good_rules_takes_them(self):
         daemon = self.daemon().start()
         self.assertIn("First", self.rule_names(daemon))

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -149,6 +150,38 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
     }
   }
   EXPECT_GT(refused, kFailures / 2);
+}
+
+TEST_P(WriteFailureTest, ASyncBesideAndAfterAFailedWriteIsNotTheEnd) {
+  FaultPlan plan;
+  plan.torn = GetParam().torn;
+  plan.lasting = GetParam().lasting;
+  plan.no_space = GetParam().no_space;
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
+  TempDir directory;
+  ASSERT_OK_AND_ASSIGN(auto store,
+                       store::OpenRocksStore({.directory = directory.File("data")}, env.get()));
+  ASSERT_OK(store->Write(NumberedBatch(1, 0)));
+  std::atomic<bool> stop{false};
+  std::atomic<int> synced{0};
+  std::thread syncer([&] {
+    while (!stop) {
+      EXPECT_OK(store->Sync());
+      ++synced;
+    }
+  });
+  constexpr int kFailures = 5;
+  for (int n = 2; n < 2 + kFailures; ++n) {
+    plan.appends_left = 1;
+    EXPECT_FALSE(store->Write(NumberedBatch(n, 0)).ok());
+    const int before = synced;
+    while (synced < before + 2) std::this_thread::yield();  // one has begun since
+    plan.Heal();
+    EXPECT_OK(store->Write(NumberedBatch(n, 0)));
+  }
+  stop = true;
+  syncer.join();
+  EXPECT_EQ(CheckHoldsExactly(*store, 1 + kFailures), "");
 }
 
 TEST_P(WriteFailureTest, AFailedFirstOpeningIsAnErrorAndTheNextOneWorks) {

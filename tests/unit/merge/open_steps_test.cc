@@ -140,6 +140,30 @@ TEST(OpenStepsTest, RetireEndsAnAttemptAndKeepsNothing) {
   EXPECT_EQ(steps.bytes(), 0u);
 }
 
+TEST(OpenStepsTest, RanksThatHaveNotSpokenTakeNoMemoryButCount) {
+  constexpr uint32_t kWorld = 1u << 20;
+  OpenSteps steps({.lateness = absl::Seconds(30)}, kWorld);
+  EXPECT_EQ(steps.ranks_held(), 0u);
+  steps.RankReturns(7);  // its Hello
+  steps.Add(Report(7, 0), kStart);
+  steps.Add(Report(9, 0), kStart);
+  steps.RankGone(9);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.hindmost().size(), kWorld - 2);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart + absl::Seconds(30));
+  ASSERT_THAT(Numbers(closed), ElementsAre(0));
+  EXPECT_TRUE(closed[0].row.partial);
+  EXPECT_EQ(steps.silent_ranks().size(), kWorld - 2);
+  steps.Add(Report(8, 0), kStart);  // one of the silent ones speaks after all
+  EXPECT_EQ(steps.silent_ranks().size(), kWorld - 3);
+  EXPECT_TRUE(steps.TakeSettled(kStart).back().row.partial);
+  steps.Add(Report(7, 1), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "it is waited for again";
+  steps.Add(Report(8, 1), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+  EXPECT_EQ(steps.ranks_held(), 3u);
+}
+
 TEST(OpenStepsTest, GoesOnAfterARestartAsIfThereHadBeenNone) {
   OpenSteps steps({}, 2);
   steps.RestoreClosed(3, 1);

@@ -16,6 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr char kRules[] = R"(
@@ -703,6 +704,84 @@ TEST_F(PipelineTest, DeletesARunOnlyOnceItsRanksAreGone) {
   EXPECT_OK(pipeline_->DeleteRun("exp-42"));
   EXPECT_THAT(listener_->deleted(), ElementsAre("exp-42"));
   EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
+}
+
+TEST_F(PipelineTest, AStreamThatOutlivesItsDeletedRunDoesNotTouchTheNextOne) {
+  PushLosses("launch-a", 0, {1});
+  Ears replaced;
+  Ears newer;
+  ASSERT_OK_AND_ASSIGN(auto old, Open(HelloOf(0, "launch-b"), &replaced));
+  ASSERT_OK(Open(HelloOf(0, "launch-b"), &newer));  // and is gone at once
+  ASSERT_OK(pipeline_->DeleteRun("exp-42"));
+
+  PushLosses("launch-c", 0, {1});  // the name's attempt 1; `old` spoke for an attempt 2
+  ASSERT_OK(old->Submit(LossReport(7, 1, 5), Names(), {}));
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(old->Submit(goodbye));
+  old.reset();
+  PushLosses("launch-c", 1, {2});
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u), std::tuple(1, 2.0, 1u)));
+}
+
+TEST_F(PipelineTest, ARankWhoseAdmissionCouldNotBeCommittedIsNotTakenForConnected) {
+  Ears ears;
+  store_.refuse = true;
+  EXPECT_THAT(Open(HelloOf(0, "launch-a", "first"), &ears),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left")));
+  store_.refuse = false;
+  ASSERT_TRUE(listener_->WaitForRound());
+  EXPECT_EQ(pipeline_->stats().streams, 0u);
+  EXPECT_OK(Open(HelloOf(0, "launch-a", "second"), &ears));
+}
+
+TEST_F(PipelineTest, ARunIsNotDeletedWhileSomethingOfItCannotBeCommitted) {
+  PushLosses("launch-a", 0, {1});
+  ASSERT_TRUE(listener_->WaitForConnected(0));
+  store_.refuse = true;
+  EXPECT_FALSE(pipeline_->PinRun("exp-42", true).ok());  // stays in the batch
+  EXPECT_THAT(pipeline_->DeleteRun("exp-42"), StatusIs(absl::StatusCode::kResourceExhausted,
+                                                       HasSubstr("'exp-42' cannot be deleted")));
+  EXPECT_OK(store_.Run("exp-42"));
+  store_.refuse = false;
+  EXPECT_OK(pipeline_->DeleteRun("exp-42"));
+  ASSERT_TRUE(listener_->WaitForRound());
+  EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
+}
+
+TEST_F(PipelineTest, ARunThatCouldNotBeCommittedStaysInMemory) {
+  options_.runs_max = 1;
+  Restart();
+  Ears ears;
+  v1::Hello other = HelloOf(0);
+  other.set_run("other");
+  store_.refuse = true;
+  EXPECT_FALSE(Open(HelloOf(0, "launch-a"), &ears).ok());
+  ASSERT_TRUE(listener_->WaitForRound());
+  EXPECT_THAT(Open(other, &ears), StatusIs(absl::StatusCode::kResourceExhausted,
+                                           HasSubstr("'exp-42' cannot leave memory")));
+  EXPECT_FALSE(Open(HelloOf(0, "launch-b"), &ears).ok());
+  store_.refuse = false;
+  ASSERT_TRUE(listener_->WaitForRound());
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
+  ASSERT_THAT(attempts, SizeIs(2));
+  EXPECT_EQ(attempts[0].launch_id(), "launch-a");
+  EXPECT_EQ(attempts[1].launch_id(), "launch-b");
+  EXPECT_OK(Open(other, &ears));
+}
+
+TEST_F(PipelineTest, TheLabelsOfARunAreThoseOfItsNewestLaunchThatHasAny) {
+  v1::Hello hello = HelloOf(0, "launch-a");
+  (*hello.mutable_labels())["launch"] = "a";
+  (*hello.mutable_labels())["team"] = "x";
+  Ears ears;
+  ASSERT_OK(Open(hello, &ears));
+  hello = HelloOf(0, "launch-b");
+  (*hello.mutable_labels())["launch"] = "b";
+  ASSERT_OK(Open(hello, &ears));
+  ASSERT_OK(Open(HelloOf(0, "launch-c"), &ears));
+  ASSERT_OK_AND_ASSIGN(const model::RunRow run, store_.Run("exp-42"));
+  EXPECT_THAT(run.labels(), ElementsAre(Pair("launch", "b")));
 }
 
 TEST_F(PipelineTest, DeclaredEventsAreKept) {

@@ -131,7 +131,8 @@ TEST(GrpcServerTest, CallsStillOpenAfterTheGraceAreCancelledAndSaid) {
   while (!service.entered) std::this_thread::yield();
   EXPECT_THAT(server.Shutdown(absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "calls on 127.0.0.1:0 were still open after 50ms and have been cancelled"));
+                       MatchesRegex("calls or connections on " + bound +
+                                    " were still open after [0-9.]+m?s and have been cut off")));
   caller.join();
   EXPECT_FALSE(answer.ok());
   EXPECT_OK(server.Shutdown(absl::Seconds(1)));  // again: nothing left to do
