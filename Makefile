@@ -49,7 +49,7 @@ fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
 	@deploy/build.sh fuzz fuzz_targets
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-sanitize: ## all tests under AddressSanitizer with UBSan, then under ThreadSanitizer
+sanitize: ## all tests that run our C++ under AddressSanitizer and UBSan, then ThreadSanitizer
 	@deploy/install-deps.sh build run test dev
 	@deploy/build.sh asan
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS)

@@ -1,5 +1,9 @@
 #include "daemon/indicators/kernels.h"
 
+#ifdef FORESHOCK_X86_64
+#include <cpuid.h>
+#endif
+
 namespace foreshock {
 
 // One per translation unit of kernels.inc.
@@ -7,6 +11,14 @@ const Kernels& PortableKernels();
 #ifdef FORESHOCK_X86_64
 const Kernels& V3Kernels();
 const Kernels& V4Kernels();
+
+namespace {
+// clang 14 does not let __builtin_cpu_supports be asked for it.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+}  // namespace
 #endif
 
 size_t KernelSets(const Kernels* sets[3]) {
@@ -15,7 +27,7 @@ size_t KernelSets(const Kernels* sets[3]) {
 #ifdef FORESHOCK_X86_64
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+                  __builtin_cpu_supports("bmi2") && HasF16c();
   if (v3) sets[count++] = &V3Kernels();
   if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

@@ -17,7 +17,10 @@ READY_SECONDS = 30.0
 
 
 class Daemon:
-    """foreshockd as a child process; its log is collected in `<directory>/foreshockd.log`."""
+    """foreshockd as a child process; its log is collected in `<directory>/foreshockd.log`.
+
+    Leaving it kills the process, and raises AssertionError where a sanitizer reported something.
+    """
 
     def __init__(self, binary, directory, rules=(), data="data", extra=()):
         self.binary = str(binary)
@@ -92,6 +95,11 @@ class Daemon:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        # ThreadSanitizer goes on after a report, and a killed process has no exit code to show it.
+        log = self.log_text()
+        report = re.search(r"^.*([A-Z]+: \w+Sanitizer: |: runtime error: )", log, re.M)
+        if report:
+            raise AssertionError(f"foreshockd: {log[report.start():][:8000]}")
 
 
 def wait_until(condition, seconds, what):
