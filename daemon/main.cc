@@ -13,7 +13,10 @@
 #include "daemon/app/app.h"
 #include "daemon/app/version.h"
 #include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
 #include "daemon/config/config.h"
+#include "daemon/http/server.h"
+#include "daemon/rpc/listen_probe.h"
 
 namespace foreshock {
 namespace {
@@ -81,6 +84,8 @@ absl::StatusOr<Config> Load(const Flags& flags) {
     return absl::InvalidArgumentError(
         "no data directory: give --data-dir DIR, or data_directory in the file of --config");
   }
+  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckListenAddress(config->grpc_listen), "gRPC"));
+  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckHttpAddress(config->http.listen), "HTTP"));
   return config;
 }
 
@@ -94,8 +99,15 @@ int CheckConfig(const Flags& flags) {
   if (!config.ok()) return Fail(config.status());
   const absl::StatusOr<std::shared_ptr<const RuleSet>> rules = LoadRules(config->rules);
   if (!rules.ok()) return Fail(rules.status());
-  std::printf("%s# %zu rules and signatures, all good\n", FormatConfig(*config).c_str(),
-              (*rules)->infos().size());
+  const size_t count = (*rules)->infos().size();
+  std::printf("%s# %zu rules and signatures%s\n", FormatConfig(*config).c_str(), count,
+              count > 0 ? ", all good" : "");
+  if (count == 0) {
+    std::fputs(
+        "foreshockd: warning: there are no rules, so nothing will ever warn; name rule "
+        "files with --rules FILE, or under rules in the file of --config\n",
+        stderr);
+  }
   return kOk;
 }
 

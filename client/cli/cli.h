@@ -7,6 +7,7 @@
 //   return program.exit_code;
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -38,6 +39,9 @@ struct Program {
   Settings settings;
   int exit_code = kOk;
 };
+
+// For CLI::Option::check: a number from min to max. CLI::Range takes "nan" for one.
+std::function<std::string(const std::string&)> NumberBetween(double min, double max);
 
 // --server, --timeout, --output.
 void AddConnectionOptions(CLI::App& verb, Program& program);

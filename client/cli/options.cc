@@ -1,10 +1,21 @@
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <map>
 #include <string>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
 
 namespace foreshock::cli {
+
+std::function<std::string(const std::string&)> NumberBetween(double min, double max) {
+  return [min, max](const std::string& text) {
+    double number = 0;
+    const bool good = absl::SimpleAtod(text, &number) && number >= min && number <= max;
+    return good ? "" : absl::StrCat("'", text, "' is no number from ", min, " to ", max);
+  };
+}
 
 void AddOutputOption(CLI::App& verb, Program& program) {
   static const std::map<std::string, Output> kOutputs = {{"table", Output::kTable},
@@ -24,7 +35,7 @@ void AddConnectionOptions(CLI::App& verb, Program& program) {
           "--timeout",
           [&program](const double& seconds) { program.settings.timeout = absl::Seconds(seconds); },
           "give up on an answer after this many seconds")
-      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->check(NumberBetween(0.1, 3600))
       ->type_name("SECONDS")
       ->default_str("10");
   AddOutputOption(verb, program);

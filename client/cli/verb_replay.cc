@@ -49,6 +49,11 @@ struct Outcome {
 // The capture is at fault, not the daemon: a finding, whatever the file system called it.
 absl::Status FileError(const absl::Status& status) { return absl::DataLossError(status.message()); }
 
+// What the daemon calls an invalid argument comes out of the capture, not of the command line.
+absl::Status SendError(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? FileError(status) : status;
+}
+
 // Sends one file.
 absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& arguments,
                                    const std::string& file, absl::Duration timeout) {
@@ -67,7 +72,7 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
     if (!more.ok()) return FileError(more.status());
     if (!*more) break;
     const absl::Status sent = replayer.Send(std::move(record));
-    if (!sent.ok()) return sent;
+    if (!sent.ok()) return SendError(sent);
     const ReplayTotals& totals = replayer.totals();
     if (arguments.watch && !view) {
       view.emplace(daemon, LiveView::Options{totals.run, arguments.watch_every_steps}, progress);
@@ -79,7 +84,7 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
     record.Clear();
   }
   const absl::Status finished = replayer.Finish();
-  if (!finished.ok()) return finished;
+  if (!finished.ok()) return SendError(finished);
   if (view) view->Finish(replayer.totals().last_step, absl::Seconds(10));
   progress.Finish();
   return Outcome{replayer.totals(), absl::Now() - start};

@@ -253,10 +253,10 @@ void AddRulesCalibrate(CLI::App& rules, Program& program) {
       ->capture_default_str();
   verb->add_option("--step-seconds", arguments->step_seconds,
                    "wall time of a step, for a budget in time; default: as the runs show")
-      ->check(CLI::Range(1e-6, 1e6).description(""))
+      ->check(NumberBetween(1e-6, 1e6))
       ->type_name("SECONDS");
   verb->add_option("--confidence", arguments->confidence, "of the bounds")
-      ->check(CLI::Range(0.5, 0.999).description(""))
+      ->check(NumberBetween(0.5, 0.999))
       ->type_name("SHARE")
       ->capture_default_str();
   verb->add_flag("--allow-sharper", arguments->allow_sharper,

@@ -55,7 +55,7 @@ void AddRulesExport(CLI::App& rules, Program& program) {
       ->type_name("FILE");
   verb->add_option("--step-seconds", options->promql.step_seconds,
                    "wall time of a step, to turn windows in steps into time")
-      ->check(CLI::Range(0.001, 86400.0).description(""))
+      ->check(NumberBetween(0.001, 86400))
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->add_option("--sample-steps", options->promql.sample_steps,

@@ -22,8 +22,12 @@ std::string PaintedState(v1::RunState state, const Terminal& out) {
   return out.Paint(style, StateName(state));
 }
 
-void PrintRuns(const v1::ListRunsResponse& response) {
+void PrintRuns(const v1::ListRunsResponse& response, const std::string& prefix) {
   const Terminal out(stdout);
+  if (response.runs().empty() && !prefix.empty()) {
+    std::printf("No run's name begins with '%s'. All there are: foreshock runs\n", prefix.c_str());
+    return;
+  }
   if (response.runs().empty()) {
     std::puts("No runs yet. Push one: foreshock replay FILE.fscap");
     return;
@@ -87,7 +91,7 @@ int ListRuns(const Settings& settings, const std::string& prefix) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    PrintRuns(response);
+    PrintRuns(response, prefix);
   }
   return kOk;
 }

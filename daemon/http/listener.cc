@@ -42,10 +42,12 @@ absl::StatusOr<HostPort> Split(const std::string& address) {
 }
 
 absl::Status BindError(const std::string& address, int error) {
-  const std::string message = absl::StrCat("listen on '", address, "': ", std::strerror(error));
+  const std::string message =
+      absl::StrCat("cannot listen on ", address, ": ", std::strerror(error));
   switch (error) {
     case EADDRINUSE:
-      return absl::AlreadyExistsError(message);
+      return absl::AlreadyExistsError(
+          absl::StrCat(message, " (another process, perhaps another foreshockd, listens there)"));
     case EACCES:
       return absl::PermissionDeniedError(message);
     case EADDRNOTAVAIL:
@@ -71,6 +73,8 @@ std::string BoundAddress(int fd) {
 }
 
 }  // namespace
+
+absl::Status CheckAddress(const std::string& address) { return Split(address).status(); }
 
 absl::StatusOr<Listener> Listen(const std::string& address, int backlog) {
   FORESHOCK_ASSIGN_OR_RETURN(const HostPort split, Split(address));

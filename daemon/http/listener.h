@@ -12,6 +12,9 @@ struct Listener {
   std::string address;  // as bound, with the real port
 };
 
+// InvalidArgument unless Listen could read it.
+absl::Status CheckAddress(const std::string& address);
+
 absl::StatusOr<Listener> Listen(const std::string& address, int backlog);
 
 }  // namespace foreshock::http_internal

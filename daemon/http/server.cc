@@ -347,6 +347,10 @@ class HttpServer::Impl {
   std::vector<std::thread> workers_;
 };
 
+absl::Status CheckHttpAddress(const std::string& address) {
+  return http_internal::CheckAddress(address);
+}
+
 HttpServer::HttpServer(HttpOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 HttpServer::~HttpServer() { Stop(absl::ZeroDuration()).IgnoreError(); }

@@ -60,6 +60,9 @@ struct HttpStats {
   uint64_t connections_refused = 0;  // no room to wait for a thread
 };
 
+// InvalidArgument for an address of HttpOptions that cannot be read; resolves nothing.
+absl::Status CheckHttpAddress(const std::string& address);
+
 // Handle before Start; Start and Stop from one thread, once each; the rest is thread-safe.
 class HttpServer {
  public:

@@ -8,6 +8,17 @@
 #include "absl/strings/str_cat.h"
 
 namespace foreshock {
+namespace {
+
+// gRPC tells of a message that cannot be parsed as it tells of the stream's end. But parsing begins
+// by clearing the message: only where nothing came is this mark, which nobody sends, still there.
+constexpr auto kUnread = static_cast<v1::Outcome>(-1);
+
+bool IsUnread(const v1::PushRequest& request) {
+  return request.has_goodbye() && request.goodbye().outcome() == kUnread;
+}
+
+}  // namespace
 
 PushReactor::PushReactor(ServiceCore* core)
     : core_(core),
@@ -85,6 +96,7 @@ void PushReactor::Leave() {
         StartWrite(&response_);
         break;
       case Action::kRead:
+        request_.mutable_goodbye()->set_outcome(kUnread);
         StartRead(&request_);
         break;
       case Action::kGoodbye:
@@ -156,6 +168,10 @@ void PushReactor::OnReadDone(bool ok) {
   Enter();
   if (ok) {
     OnMessage();
+  } else if (!IsUnread(request_)) {
+    EndWith(absl::InvalidArgumentError(
+                "a message is no PushRequest: its bytes cannot be parsed (proto3, UTF-8 names)"),
+            Refusal::kProtocol);
   } else {
     // The sender ended its side, or the stream is over. Without a Goodbye that says nothing.
     MutexLock lock(&handle_->mutex);

@@ -1,4 +1,4 @@
-// Why an address cannot be listened on, which gRPC does not tell. Internal to rpc/.
+// Why an address cannot be listened on, which gRPC does not tell.
 #pragma once
 
 #include <string>

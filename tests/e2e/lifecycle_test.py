@@ -136,7 +136,10 @@ class Lifecycle(unittest.TestCase):
                     done = self.run_daemon("--data-dir", self.directory / "data", flag, address,
                                            other, "127.0.0.1:0", "--rules", self.rules)
                     self.assertEqual(done.returncode, 1, done.stderr)
-                    self.assertIn(address, done.stderr)
+                    self.assertIn(f"cannot listen on {address}: Address already in use (another "
+                                  "process, perhaps another foreshockd, listens there)",
+                                  done.stderr)
+                    self.assertNotIn("stopped", done.stderr)
 
     def test_foreign_or_unwritable_data_directory_is_refused_and_left_alone(self):
         foreign = self.directory / "foreign"
@@ -169,6 +172,25 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("data_directory", done.stdout)
         self.assertFalse((self.directory / "data").exists())
+        self.assertEqual(done.stderr, "")
+
+    def test_check_config_refuses_addresses_that_cannot_be_read(self):
+        for flag in ("--listen-grpc", "--listen-http"):
+            for address in ("x", "127.0.0.1:99999"):
+                with self.subTest(flag=flag, address=address):
+                    done = self.run_daemon("--data-dir", self.directory / "data", "--rules",
+                                           self.rules, flag, address, "--check-config")
+                    self.assertEqual(done.returncode, 2, done.stdout)
+                    self.assertIn(f"'{address}'", done.stderr)
+
+    def test_check_config_warns_when_there_are_no_rules(self):
+        empty = self.directory / "empty.yaml"
+        empty.write_text("groups: []\n")
+        done = self.run_daemon("--data-dir", self.directory / "data", "--rules", empty,
+                               "--check-config")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("all good", done.stdout)
+        self.assertIn("nothing will ever warn", done.stderr)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,10 @@ class ReplayedRun(unittest.TestCase):
         self.assertEqual(run["model"]["layers"], 3)
         self.assertEqual(len(run["attempts"]), 1)
         self.assertIn("demo", self.run_cli("runs", check=0).stdout)
+        self.assertIn("demo", self.run_cli("runs", "list", "--prefix", "de", check=0).stdout)
+        none = self.run_cli("runs", "list", "--prefix", "zz", check=0).stdout
+        self.assertIn("begins with 'zz'", none)
+        self.assertNotIn("No runs yet", none)
 
     def test_loss_has_a_point_a_step_with_its_attempt(self):
         points = self.ask("query", "demo", "train.loss")["results"][0]["points"]
@@ -189,6 +193,8 @@ class Usage(unittest.TestCase):
                           ["query", "demo", "train.loss", "--steps", "9:3"],
                           ["query", "demo", "train.loss", "--attempt", "zero"],
                           ["replay"], ["replay", "x", "--speed", "fast"],
+                          ["status", "--timeout", "nan"], ["status", "--timeout", "0"],
+                          ["rules", "export", "x", "--step-seconds", "nan"],
                           ["status", "--output", "xml"], ["completion", "csh"], ["rules"]):
             with self.subTest(arguments=arguments):
                 done = self.run_cli(*arguments, check=2)
@@ -264,6 +270,12 @@ class DamagedCaptures(unittest.TestCase):
                 self.assertIn("noise.fscap", done.stderr)
                 done = cli(FORESHOCK, "replay", "nonesuch.fscap", server=daemon.grpc, check=1)
                 self.assertIn("nonesuch.fscap", done.stderr)
+                twice = pathlib.Path(directory, "twice.jsonl")
+                twice.write_text(
+                    '{"message":{"hello":{"run":"x","launchId":"l","clientInstance":"c",'
+                    '"worldSize":1}}}\n' + '{"message":{"report":{"seq":"1","step":"4"}}}\n' * 2)
+                done = cli(FORESHOCK, "replay", twice, server=daemon.grpc, check=1)
+                self.assertIn("report.seq: found 1", done.stderr)
                 self.assertEqual(daemon.stop(), 0)
 
 

@@ -156,6 +156,25 @@ TEST_F(IngestFixture, AnEmptyMessageEndsTheStream) {
   EXPECT_THAT(status.error_message(), HasSubstr("none of hello, report and goodbye"));
 }
 
+TEST_F(IngestFixture, BytesThatCannotBeParsedEndTheStreamAndTheEndOfAStreamDoesNot) {
+  Start();
+  const auto push = [this](const std::string& bytes) {
+    grpc::Status status;
+    testing_support::RawCall(channel_, "/foreshock.v1.IngestService/Push", bytes, &status);
+    return status;
+  };
+  v1::PushRequest hello;
+  *hello.mutable_hello() = testing_support::GoodHello();
+  EXPECT_TRUE(push(hello.SerializeAsString()).ok());
+  const std::string cut = hello.SerializeAsString().substr(0, 20);
+  for (const std::string& bytes : {std::string("\xff\xff\xff"), cut}) {
+    const grpc::Status status = push(bytes);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("cannot be parsed"));
+  }
+  EXPECT_EQ(Refused(Refusal::kProtocol), 2u);
+}
+
 TEST_F(IngestFixture, ASeqThatGoesBackEndsTheStreamAfterItsAcks) {
   Start();
   Sender sender(stub_.get());

@@ -264,11 +264,17 @@ TEST(HttpListen, RefusesBadAddressesAndUsedPorts) {
     EXPECT_THAT(HttpServer({.listen = address}).Start(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
         << address;
+    EXPECT_THAT(CheckHttpAddress(address),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
+        << address;
   }
   HttpServer first({.listen = "127.0.0.1:0"});
   ASSERT_OK_AND_ASSIGN(const std::string address, first.Start());
   EXPECT_THAT(HttpServer({.listen = address}).Start(),
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(address)));
+              StatusIs(absl::StatusCode::kAlreadyExists,
+                       "cannot listen on " + address +
+                           ": Address already in use (another process, perhaps another foreshockd, "
+                           "listens there)"));
 }
 
 TEST(HttpListen, AnswersOnIpv6) {
