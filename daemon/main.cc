@@ -47,7 +47,7 @@ void Declare(Flags* flags, CLI::App* cli) {
   cli->add_option("--listen-http", flags->http_listen,
                   absl::StrCat("Address for /metrics and /api/v1 [", kDefaultHttpListen, "]"))
       ->type_name("HOST:PORT");
-  cli->add_option("--rules", flags->rules, "Rule file; may be repeated")
+  cli->add_option("--rules", flags->rules, "Rule files; default: the installed pack")
       ->type_name("FILE")
       ->allow_extra_args(false);
   cli->add_option("--log-level", flags->log_level, "debug, info, warning or error [info]")
@@ -94,8 +94,9 @@ int CheckConfig(const Flags& flags) {
   if (!config.ok()) return Fail(config.status());
   const absl::StatusOr<std::shared_ptr<const RuleSet>> rules = LoadRules(config->rules);
   if (!rules.ok()) return Fail(rules.status());
-  std::printf("%s# %zu rules and signatures, all good\n", FormatConfig(*config).c_str(),
-              (*rules)->infos().size());
+  const size_t count = (*rules)->infos().size();
+  std::printf("%s# %zu rules and signatures%s\n", FormatConfig(*config).c_str(), count,
+              count == 0 ? ": nothing will ever warn" : ", all good");
   return kOk;
 }
 
