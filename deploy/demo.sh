@@ -1,5 +1,6 @@
 #!/bin/bash
-# What `make run` does after building: starts a daemon on a fresh data directory under build/demo,
+# What `make run` does after building: starts a daemon on a fresh data directory, build/demo (beside
+# another one a folder of its own, which goes when it ends),
 # replays a recorded run in which something goes wrong, shows what the daemon makes of it, and stays
 # up until Ctrl-C.
 #
@@ -15,6 +16,7 @@ capture=${CAPTURE:-tests/data/captures/f_attn_201.fscap}
 speed=${SPEED:-full}
 once=${ONCE:-}
 demo=build/demo
+temporary=''
 ready_seconds=15
 
 if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then bold=$'\033[1m' dim=$'\033[2m' plain=$'\033[0m'; else bold='' dim='' plain=''; fi
@@ -31,17 +33,25 @@ stop_daemon() {
   wait "$daemon" 2>/dev/null || true
   daemon=''
 }
-trap stop_daemon EXIT
+clean_up() {
+  stop_daemon
+  [ -z "$temporary" ] || rm -rf "$temporary"
+}
+trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The well-known ports if nobody has them, else free ones.
+mkdir -p build
+# The well-known ports if nobody has them. Else free ones, and another folder: the daemon that has the
+# ports may be that of another `make run`, whose data must stay.
 port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 grpc_port=7317
 http_port=7318
 if port_taken $grpc_port || port_taken $http_port; then
   grpc_port=0
   http_port=0
+  temporary=$(mktemp -d build/demo-XXXXXX)
+  demo=$temporary
 fi
 
 rm -rf "$demo"
@@ -61,7 +71,7 @@ for ((i = 0; i < ready_seconds * 20; i++)); do
   kill -0 "$daemon" 2>/dev/null || { daemon=''; cat "$demo/foreshockd.log" >&2; fail "foreshockd did not start"; }
   sleep 0.05
 done
-[ -s "$demo/address" ] || fail "foreshockd was not ready within $ready_seconds s, see $demo/foreshockd.log"
+[ -s "$demo/address" ] || { cat "$demo/foreshockd.log" >&2; fail "foreshockd was not ready within $ready_seconds s"; }
 grpc=$(sed -n 's/^grpc=//p' "$demo/address")
 http=$(sed -n 's/^http=//p' "$demo/address")
 export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http
@@ -87,18 +97,17 @@ if [ -n "$once" ]; then
 fi
 
 title "4. Look around"
-cat <<END
-  http://$http/metrics                           what Prometheus scrapes
-  http://$http/api/v1/runs                       the same data as JSON
-  export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http PATH=\$PATH:$PWD/$bin
-  foreshock alerts                               every alert with its evidence
-  foreshock query $run attn.delta2.entropy_ratio_l1 --layer 1 --steps 300:600
-  foreshock query $run train.loss --steps 1300:
-  foreshock query $run --list                  all indicators there are
-  foreshock replay tests/data/captures/h_const_101.fscap --watch     a healthy run stays quiet
-  foreshock doctor                               is everything all right?
-
-The daemon stays up. Ctrl-C stops it.
-END
+look() { printf '  %-63s %s\n' "$1" "${2-}"; }
+look "http://$http/metrics" 'what Prometheus scrapes'
+look "http://$http/api/v1/runs" 'the same data as JSON'
+look "export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http PATH=\$PATH:$PWD/$bin"
+look 'foreshock alerts --brief' 'what fires, a line each'
+look 'foreshock alerts' 'every alert with its evidence'
+look "foreshock query $run attn.delta2.entropy_ratio_l1 --layer 1 --steps 300:600"
+look "foreshock query $run train.loss --unit none --steps 1380:1400"
+look "foreshock query $run --list" 'all indicators there are'
+look 'foreshock replay tests/data/captures/h_const_101.fscap --watch' 'a healthy run: no warning'
+look 'foreshock doctor' 'is everything all right?'
+printf '\nThe daemon stays up. Ctrl-C stops it.\n'
 trap 'exit 0' INT TERM
 wait "$daemon" || true
