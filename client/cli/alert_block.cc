@@ -60,6 +60,7 @@ std::string ValueAgainstBaseline(const v1::Alert& alert) {
 
 std::string LastHealthy(const v1::Alert& alert) {
   std::string text = absl::StrCat("step ", alert.last_healthy_step());
+  if (alert.severity() == "info") return text;  // evidence, nothing to act upon
   if (alert.checkpoint().empty()) {
     return absl::StrCat(text, "; roll back to a checkpoint at or before it");
   }
@@ -69,7 +70,8 @@ std::string LastHealthy(const v1::Alert& alert) {
 std::string EvidenceText(const v1::Evidence& evidence) {
   std::string text = absl::StrCat(evidence.supports() ? "" : "against: ", evidence.rule());
   if (evidence.layers_size() > 0) {
-    absl::StrAppend(&text, ", layer ", absl::StrJoin(evidence.layers(), ", "));
+    absl::StrAppend(&text, evidence.layers_size() == 1 ? ", layer " : ", layers ",
+                    absl::StrJoin(evidence.layers(), ", "));
   }
   // "since step 420" opens the daemon's text; here the step stands in front already.
   const absl::string_view detail = absl::StripPrefix(
@@ -131,7 +133,7 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
   absl::string_view label = "evidence";
   for (const v1::Evidence& evidence : alert.evidence()) {
     if (!evidence.has_step()) continue;
-    row(label, absl::StrCat("step ", evidence.step(), ": ", EvidenceText(evidence)));
+    row(label, absl::StrCat("since step ", evidence.step(), ": ", EvidenceText(evidence)));
     label = "";
   }
   for (const bool supports : {true, false}) {

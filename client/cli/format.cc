@@ -62,6 +62,18 @@ std::string LocalTime(int64_t unix_ns) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(unix_ns), absl::LocalTimeZone());
 }
 
+std::string FormatRanges(const std::set<uint64_t>& numbers) {
+  std::string text;
+  for (auto at = numbers.begin(); at != numbers.end();) {
+    const uint64_t first = *at;
+    uint64_t last = first;
+    while (++at != numbers.end() && *at == last + 1) last = *at;
+    absl::StrAppend(&text, text.empty() ? "" : " ", first);
+    if (last > first) absl::StrAppend(&text, last == first + 1 ? " " : "-", last);
+  }
+  return text;
+}
+
 std::string FormatWhere(const v1::Series& series) {
   std::string where;
   if (series.has_layer()) where = absl::StrCat("layer ", series.layer());

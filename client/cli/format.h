@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ std::string FormatCount(uint64_t count);
 std::string ShortDuration(absl::Duration duration);
 // Local time, "2026-03-01 14:02:31"; "-" for 0.
 std::string LocalTime(int64_t unix_ns);
+// "0 2", "0-63", "0 1 4-7".
+std::string FormatRanges(const std::set<uint64_t>& numbers);
 // "layer 1, head 0"; "whole run" where the series has neither.
 std::string FormatWhere(const v1::Series& series);
 // "layer 2, head 1", "all layers", "rank 3", "layers 0, 2", "whole run".

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
+#include "client/cli/one_of.h"
 
 namespace foreshock::cli {
 
@@ -21,7 +22,7 @@ void AddOutputOption(CLI::App& verb, Program& program) {
   static const std::map<std::string, Output> kOutputs = {{"table", Output::kTable},
                                                          {"json", Output::kJson}};
   verb.add_option("--output,-o", program.settings.output, "table (to read) or json (to process)")
-      ->transform(CLI::CheckedTransformer(kOutputs, CLI::ignore_case).description(""))
+      ->transform(OneOf(kOutputs))
       ->type_name("FORMAT")
       ->default_str("table");
 }

@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
+#include "client/cli/one_of.h"
 #include "client/cli/print_json.h"
 
 namespace foreshock::cli {
@@ -69,7 +70,7 @@ void AddAlerts(CLI::App& app, Program& program) {
   for (CLI::App* verb : {alerts, list}) {
     verb->add_option("--run", options->run, "only those of this run")->type_name("RUN");
     verb->add_option("--state", options->state, "any, pending, firing or resolved")
-        ->transform(CLI::CheckedTransformer(kStates, CLI::ignore_case).description(""))
+        ->transform(OneOf(kStates))
         ->type_name("STATE");
     verb->add_option("--limit", options->limit, "at most so many; 0: the daemon's limit")
         ->type_name("N");

@@ -14,6 +14,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
+#include "client/cli/one_of.h"
 #include "client/cli/points.h"
 #include "client/cli/print_json.h"
 #include "client/cli/step_range.h"
@@ -140,8 +141,9 @@ int ListSeries(const Settings& settings, const QueryOptions& options) {
     return kOk;
   }
   struct Summary {
-    std::set<uint32_t> layers;
-    std::set<std::string> units;
+    std::set<uint64_t> layers;
+    std::map<v1::Unit, std::set<uint64_t>> units;
+    std::set<std::string> tensors;
     uint64_t count = 0;
   };
   std::map<std::string, Summary> indicators;
@@ -149,16 +151,26 @@ int ListSeries(const Settings& settings, const QueryOptions& options) {
     Summary& summary = indicators[series.indicator()];
     ++summary.count;
     if (series.has_layer()) summary.layers.insert(series.layer());
-    if (series.unit() != v1::UNIT_NONE) {
-      summary.units.insert(series.unit() == v1::UNIT_TENSOR ? series.unit_name()
-                                                            : absl::StrCat(series.unit_id()));
+    if (series.unit() == v1::UNIT_TENSOR) {
+      summary.tensors.insert(series.unit_name());
+    } else if (series.unit() != v1::UNIT_NONE) {
+      summary.units[series.unit()].insert(series.unit_id());
     }
+  }
+  if (indicators.empty()) {
+    std::printf("No series of run %s are stored%s.\n", options.run.c_str(),
+                options.indicator.empty() ? " yet" : " under that name");
+    return kOk;
   }
   const Terminal out(stdout);
   Table table({{"indicator"}, {"series", Align::kRight}, {"layers"}, {"units"}});
   for (const auto& [indicator, summary] : indicators) {
-    table.AddRow({indicator, absl::StrCat(summary.count), absl::StrJoin(summary.layers, " "),
-                  absl::StrJoin(summary.units, " ")});
+    std::string units = absl::StrJoin(summary.tensors, " ");
+    for (const auto& [unit, ids] : summary.units) {
+      absl::StrAppend(&units, units.empty() ? "" : "; ", UnitName(unit), " ", FormatRanges(ids));
+    }
+    table.AddRow(
+        {indicator, absl::StrCat(summary.count), FormatRanges(summary.layers), std::move(units)});
   }
   std::fputs(table.Render(out).c_str(), stdout);
   if (response.truncated()) std::puts("… more follows: give --limit or an indicator prefix");
@@ -185,7 +197,7 @@ void AddQuery(CLI::App& app, Program& program) {
       ->type_name("N")
       ->check(CLI::Range(-1, 1 << 20).description(""));
   verb->add_option("--unit", options->unit, "only series of a head, expert, rank, ...")
-      ->transform(CLI::CheckedTransformer(kUnits, CLI::ignore_case).description(""))
+      ->transform(OneOf(kUnits))
       ->type_name("UNIT");
   verb->add_option("--unit-id", options->unit_ids, "only these heads, experts, ranks")
       ->delimiter(',')

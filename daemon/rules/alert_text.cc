@@ -72,8 +72,9 @@ std::string Place(const v1::Alert& alert) {
 }
 
 std::string Measurement(const v1::Alert& alert, absl::string_view measure) {
-  std::string text = absl::StrCat(measure.empty() ? alert.indicator() : std::string(measure),
-                                  Place(alert), " is ", NumberText(alert.value()));
+  std::string text =
+      absl::StrCat(measure.empty() ? alert.indicator() : std::string(measure), Place(alert),
+                   alert.has_resolved_step() ? " ended at " : " is ", NumberText(alert.value()));
   if (alert.has_baseline()) {
     absl::StrAppend(&text, ", baseline ", NumberText(alert.baseline()));
     if (alert.baseline() != 0) {
@@ -103,10 +104,14 @@ void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
       movers.push_back(absl::StrCat(evidence.rule(), " (step ", evidence.step(), ")"));
     }
   }
-  if (!movers.empty()) sentence(absl::StrCat("First movers: ", absl::StrJoin(movers, ", "), "."));
+  if (!movers.empty()) {
+    sentence(absl::StrCat("Moved, first to last: ", absl::StrJoin(movers, ", "), "."));
+  }
   if (!confidence.empty()) sentence(absl::StrCat("Confidence: ", confidence, "."));
   if (alert->has_last_healthy_step()) {
     sentence(absl::StrCat("Last healthy step: ", alert->last_healthy_step(), "."));
+    // An alert of severity info is evidence; what to do is said by the alert that warns.
+    if (alert->severity() == "info") return;
     sentence(alert->checkpoint().empty()
                  ? absl::StrCat("Roll back to a checkpoint at or before step ",
                                 alert->last_healthy_step(), ".")

@@ -20,9 +20,9 @@ class References {
     const auto found = names_.by_name.find(name);
     if (found != names_.by_name.end()) return found->second;
     const absl::string_view near = NearestWord(name, names_.all);
-    node.Error(absl::StrCat("unknown alert ", name, "; ",
-                            near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
-                            "Allowed are the alerts and signatures of the loaded files"));
+    node.Error(absl::StrCat(
+        "unknown alert ", name, "; ", near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
+        "Allowed are the alerts and signatures of all files given; is one missing?"));
     return std::nullopt;
   }
 

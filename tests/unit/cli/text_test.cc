@@ -22,6 +22,13 @@ using ::testing::Not;
 const Terminal kPlain(/*is_tty=*/false, /*color=*/false, /*columns=*/80);
 const Terminal kColored(/*is_tty=*/true, /*color=*/true, /*columns=*/80);
 
+TEST(FormatTest, NumbersInARowAreARange) {
+  EXPECT_EQ(FormatRanges({}), "");
+  EXPECT_EQ(FormatRanges({2}), "2");
+  EXPECT_EQ(FormatRanges({0, 1}), "0 1");
+  EXPECT_EQ(FormatRanges({0, 2, 9, 10, 11}), "0 2 9-11");
+}
+
 TEST(FormatTest, ValuesHaveFourSignificantDigits) {
   const struct {
     double value;
@@ -169,17 +176,31 @@ TEST(AlertBlockTest, SaysWhatWhereSinceWhenAgainstWhatAndWhatToDo) {
     unmoved->set_text("did not move");
   }
   const std::string block = AlertBlock(alert, kPlain);
-  for (const char* part : {"CRITICAL  low_precision_attention  firing", "QkEntropyFalls",
-                           "exp-42, attempt 2", "layer 1", "began at step 440, fired at step 460",
-                           "attn.delta2.entropy_ratio_l1 = 0.6000, baseline 0.8000 (-25 %)",
-                           "step 430; roll back to checkpoint step-400",
-                           "evidence   step 440: EntropyLow, layer 1: value 0.6, baseline 0.8",
-                           "           step 450: against: GradientSpike\n",
-                           "for it: no move of LearningRateRises, RouterMoves",
-                           "The attention update loses directions."}) {
+  for (const char* part :
+       {"CRITICAL  low_precision_attention  firing", "QkEntropyFalls", "exp-42, attempt 2",
+        "layer 1", "began at step 440, fired at step 460",
+        "attn.delta2.entropy_ratio_l1 = 0.6000, baseline 0.8000 (-25 %)",
+        "step 430; roll back to checkpoint step-400",
+        "evidence   since step 440: EntropyLow, layer 1: value 0.6, baseline 0.8",
+        "           since step 450: against: GradientSpike\n",
+        "for it: no move of LearningRateRises, RouterMoves",
+        "The attention update loses directions."}) {
     EXPECT_THAT(block, HasSubstr(part));
   }
   EXPECT_THAT(block, Not(HasSubstr("\033")));
+}
+
+TEST(AlertBlockTest, InfoIsEvidenceAndAdvisesNoRollBack) {
+  v1::Alert alert = SomeAlert();
+  alert.set_severity("info");
+  v1::Evidence* evidence = alert.add_evidence();
+  evidence->set_step(440);
+  evidence->set_rule("EntropyLow");
+  evidence->add_layers(1);
+  evidence->add_layers(2);
+  const std::string block = AlertBlock(alert, kPlain);
+  EXPECT_THAT(block, AllOf(HasSubstr("step 430\n"), Not(HasSubstr("roll back"))));
+  EXPECT_THAT(block, HasSubstr("EntropyLow, layers 1, 2"));
 }
 
 TEST(AlertBlockTest, LeavesOutWhatIsNotKnownAndWrapsLongText) {

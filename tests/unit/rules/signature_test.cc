@@ -198,6 +198,21 @@ TEST(SignatureTest, ConfirmationsRaiseButNeverLower) {
   EXPECT_THAT(run.Last().description(), HasSubstr("Confidence: high."));
 }
 
+TEST(SignatureTest, OnlyWhatWarnsAdvisesARollBack) {
+  SignatureRun run(Set(Signature("s", "when: a")));
+  run.Next("a");
+  ASSERT_EQ(run.rows.size(), 2);
+  const v1::Alert& rule = run.rows[0].alert();
+  EXPECT_EQ(rule.severity(), "info");
+  EXPECT_THAT(rule.description(), "Last healthy step: 0.");
+  const v1::Alert& signature = run.rows[1].alert();
+  EXPECT_EQ(signature.severity(), "warning");
+  EXPECT_THAT(signature.description(), HasSubstr("Roll back to a checkpoint at or before step 0."));
+  EXPECT_THAT(signature.summary(), HasSubstr(" is "));
+  run.Next("");
+  EXPECT_THAT(run.Last().summary(), AllOf(HasSubstr("Steps 0 to 1: "), HasSubstr(" ended at ")));
+}
+
 TEST(SignatureTest, LayersAreThoseOfItsAlerts) {
   SignatureRun run(Set(Signature("s", "when: {any: [a, p]}")));
   run.Next("2");
@@ -234,7 +249,7 @@ TEST(SignatureTest, EvidenceShowsTheFirstMoversFirstAndWhatDidNotMove) {
   EXPECT_EQ(alert.last_healthy_step(), 0);
   EXPECT_EQ(alert.indicator(), "train.b");
   EXPECT_THAT(alert.summary(), HasSubstr("probable fault: s"));
-  EXPECT_THAT(alert.description(), HasSubstr("First movers: b (step 1), a (step 2)."));
+  EXPECT_THAT(alert.description(), HasSubstr("Moved, first to last: b (step 1), a (step 2)."));
   // c moves later: evidence against.
   run.Next("abc");
   EXPECT_EQ(run.Last().evidence(2).rule(), "c");
