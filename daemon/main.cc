@@ -50,7 +50,7 @@ void Declare(Flags* flags, CLI::App* cli) {
   cli->add_option("--listen-http", flags->http_listen,
                   absl::StrCat("Address for /metrics and /api/v1 [", kDefaultHttpListen, "]"))
       ->type_name("HOST:PORT");
-  cli->add_option("--rules", flags->rules, "Rule file; may be repeated")
+  cli->add_option("--rules", flags->rules, "Rule files; default: the installed pack")
       ->type_name("FILE")
       ->allow_extra_args(false);
   cli->add_option("--log-level", flags->log_level, "debug, info, warning or error [info]")

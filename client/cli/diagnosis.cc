@@ -118,8 +118,9 @@ void CheckStatus(Connection& daemon, Diagnosis& diagnosis) {
           : Bad("store", absl::StrCat(daemon_status.data_directory(), " cannot be written"),
                 "free space on that file system; writing resumes by itself"));
   if (daemon_status.rules_loaded() == 0) {
-    findings.push_back(Warn("rules", "no rules are loaded: nothing will ever alert",
-                            "start foreshockd with --rules rules/default.yaml"));
+    findings.push_back(
+        Warn("rules", "no rules are loaded: nothing will ever alert",
+             "start foreshockd with --rules rules/default.yaml rules/signatures.yaml"));
   } else if (!daemon_status.config_last_reload_successful()) {
     findings.push_back(Warn("rules", "the last reload failed, the rules before it are in force",
                             "run `foreshock rules check FILE`, mend the file, reload again"));

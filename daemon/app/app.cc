@@ -93,7 +93,13 @@ absl::Status App::Parts::Start() {
 
 absl::Status App::Parts::StartCore() {
   FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(config_.rules));
-  if (rules->infos().empty()) LogWarning("app", "no rules: nothing will ever warn (--rules FILE)");
+  if (rules->infos().empty()) {
+    LogWarning(
+        "app",
+        "no rules: nothing will ever warn; none were given, and no default pack is installed "
+        "in " FORESHOCK_RULES_DIR
+        ". From a clone: --rules rules/default.yaml rules/signatures.yaml");
+  }
   state_.SetRules(rules);
   state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
   FORESHOCK_ASSIGN_OR_RETURN(store_, OpenStore(config_.store));
