@@ -1,5 +1,7 @@
 #include "client/cli/calibrate_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -18,8 +20,11 @@ const char* RoleName(Role role) {
   return role == Role::kGuard ? "guard" : role == Role::kEvidence ? "evidence" : "no limit";
 }
 
+// Three digits; from a thousand on all of them, for %g would write 2e+03.
 std::string RateText(const std::optional<double>& rate) {
-  return rate.has_value() ? absl::StrFormat("%.3g", *rate) : "?";
+  if (!rate.has_value()) return "?";
+  return *rate < 1000 ? absl::StrFormat("%.3g", *rate)
+                      : FormatCount(static_cast<uint64_t>(std::llround(*rate)));
 }
 
 std::string AlertWord(const Budget& budget, size_t count) {
@@ -57,11 +62,14 @@ void PrintCalibration(const CalibrateReport& report) {
               1e6 * found.alerts_per_step, report.budget.severity.c_str(),
               Plural(found.guards, "guard").c_str());
   std::printf(
-      "History: %s steps of %s. By itself it shows no rate under %.3g in 1e6 steps; what is rarer\n"
+      "History: %s steps of %s. By itself it shows no rate under %s in 1e6 steps; what is rarer\n"
       "is extrapolated. \"At most\" holds with %.0f %% confidence (docs/calibration.md).\n",
       FormatCount(report.steps).c_str(), Plural(report.runs.size(), "run").c_str(),
-      1e6 * found.rate_shown, 100 * report.confidence);
-  std::printf("With the new limits these runs have %s.\n",
+      RateText(1e6 * found.rate_shown).c_str(), 100 * report.confidence);
+  const bool changed = std::any_of(found.rules.begin(), found.rules.end(),
+                                   [](const RuleCalibration& rule) { return rule.changed(); });
+  std::printf("%s these runs have %s.\n",
+              changed ? "With the new limits" : "No limit was changed; as they are,",
               AlertWord(report.budget, report.alerts_after).c_str());
   for (const RuleCalibration& rule : found.rules) {
     if (rule.role != Role::kGuard) continue;

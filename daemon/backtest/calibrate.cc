@@ -159,8 +159,9 @@ class Calibrator {
     found.role = RuleCalibration::Role::kGuard;
     if (!study.fit->usable()) {
       found.reason = absl::StrFormat(
-          "left as it is: %d independent excursions in %.0f healthy steps, at least %d are needed",
-          found.excursions, found.steps, TailFit::kPeaksMin);
+          "left as it is: %d independent %s in %.0f healthy steps, at least %d are needed",
+          found.excursions, found.excursions == 1 ? "excursion" : "excursions", found.steps,
+          TailFit::kPeaksMin);
       return;
     }
     const double share = options_.alerts_per_step / static_cast<double>(guards_.size());
