@@ -46,7 +46,11 @@ HttpResponse Routes::Answer(HttpRequest request) const {
   if (request.method == "HEAD") request.method = "GET";
   const ByMethod* methods = Find(&request);
   if (methods == nullptr) {
-    return ErrorResponse(404, "NOT_FOUND", absl::StrCat("no page at '", request.path, "'"));
+    std::vector<std::string> pages;
+    for (const auto& entry : exact_) pages.push_back(entry.first);
+    return ErrorResponse(
+        404, "NOT_FOUND",
+        absl::StrCat("no page at '", request.path, "'; there are ", absl::StrJoin(pages, ", ")));
   }
   const auto handler = methods->find(request.method);
   if (handler == methods->end()) {

@@ -76,7 +76,9 @@ TEST_F(HttpServerTest, UnknownPathIs404InJson) {
   const HttpReply reply = HttpGet(address_, "/nope\"x");
   EXPECT_EQ(reply.status, 404);
   EXPECT_THAT(reply.headers, HasSubstr("content-type: application/json"));
-  EXPECT_EQ(reply.body, "{\"code\": \"NOT_FOUND\", \"message\": \"no page at '/nope\\\"x'\"}\n");
+  EXPECT_EQ(reply.body,
+            "{\"code\": \"NOT_FOUND\", \"message\": \"no page at '/nope\\\"x'; there are /echo, "
+            "/large, /throws\"}\n");
 }
 
 TEST_F(HttpServerTest, OtherMethodIs405WithAllow) {
