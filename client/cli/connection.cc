@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -55,6 +56,10 @@ int Connection::Report(const absl::Status& status) const {
         "  Is it running there? Start it with `foreshockd --data-dir DIR`, or name another\n"
         "  address with --server HOST:PORT or FORESHOCK_SERVER. `foreshock doctor` says more.\n",
         settings_.server.c_str(), std::string(status.message()).c_str());
+    if (!absl::StrContains(settings_.server, ':')) {
+      std::fprintf(stderr, "  The address names no port; foreshockd's own is %s:7317.\n",
+                   settings_.server.c_str());
+    }
   } else {
     std::fprintf(stderr, "foreshock: %s\n", std::string(status.message()).c_str());
   }

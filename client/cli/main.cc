@@ -2,8 +2,45 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "client/cli/cli.h"
+
+namespace {
+
+// Whether the arguments begin with a command, down to the verb of `rules VERB`. If not it says what
+// there is; the parser would only say that a command is missing. --help and --version are the
+// parser's.
+bool NamesACommand(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  for (int i = 1; at->get_require_subcommand_min() > 0; ++i) {
+    if (i == argc) {
+      const std::string parent = at == &app ? "" : app.get_name();
+      std::fputs(at->help(parent).c_str(), stderr);
+      return false;
+    }
+    const std::string word = argv[i];
+    if (word == "-h" || word == "--help" || word == "--version") return true;
+    if (word[0] == '-') {
+      std::fprintf(stderr, "%s: a command comes first, its options after it: %s COMMAND %s ...\n",
+                   app.get_name().c_str(), path.c_str(), word.c_str());
+      return false;
+    }
+    const auto named =
+        at->get_subcommands([&](const CLI::App* verb) { return verb->get_name() == word; });
+    if (named.empty()) {
+      std::fprintf(stderr, "%s: there is no command '%s'; `%s --help` lists them\n",
+                   app.get_name().c_str(), word.c_str(), path.c_str());
+      return false;
+    }
+    at = named[0];
+    path += " " + word;
+  }
+  return true;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace foreshock::cli;  // NOLINT
@@ -35,15 +72,7 @@ int main(int argc, char** argv) {
       "  foreshock replay run.fscap --watch    push a recorded run and watch it being judged\n"
       "  foreshock alerts                      what fires, and what to do about it\n"
       "  foreshock doctor                      is everything all right?");
-  // The parser would only say that a command is missing.
-  const auto verb_named = [](const char* name) {
-    return [name](const CLI::App* verb) { return verb->get_name() == name; };
-  };
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(verb_named(argv[1])).empty()) {
-    std::fprintf(stderr, "foreshock: there is no command '%s'; `foreshock --help` lists them\n",
-                 argv[1]);
-    return kUsage;
-  }
+  if (!NamesACommand(app, argc, argv)) return kUsage;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

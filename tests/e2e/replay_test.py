@@ -200,6 +200,16 @@ class Usage(unittest.TestCase):
                 done = self.run_cli(*arguments, check=2)
                 self.assertNotEqual(done.stderr + done.stdout, "")
 
+    def test_wrong_usage_says_what_is_right(self):
+        for arguments, said in (
+                ([], "Subcommands:"), (["rules"], "Subcommands:"),
+                (["rules", "bcktest"], "no command 'bcktest'; `foreshock rules --help`"),
+                (["--server", "h:1", "runs"], "foreshock COMMAND --server"),
+                (["alerts", "--state", "ill"],
+                 "'ill' is none of any, firing, pending, resolved")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(said, self.run_cli(*arguments, check=2).stderr)
+
     def test_no_daemon_exits_3_and_says_what_to_do(self):
         for verb in (["status"], ["runs"], ["alerts"], ["events", "demo"], ["summary", "demo"],
                      ["query", "demo", "train.loss"], ["replay", FAULTY]):
