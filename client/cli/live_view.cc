@@ -144,7 +144,7 @@ void LiveView::PrintAlertsUpTo(int64_t step) {
     if (!seen->fired_shown && alert.severity() != "info") {
       out_.Print(absl::StrCat("\n", AlertBlock(alert, terminal_), "\n"));
     } else {
-      out_.Print(StepLine(alert));
+      out_.Print(StepLine(*seen));
     }
     seen->fired_shown = true;
     seen->severity_shown = alert.severity();
@@ -153,13 +153,19 @@ void LiveView::PrintAlertsUpTo(int64_t step) {
 }
 
 // In the columns of the table: the step, then what changed.
-std::string LiveView::StepLine(const v1::Alert& alert) const {
-  const int64_t step = alert.has_resolved_step() ? alert.resolved_step() : alert.firing_step();
+std::string LiveView::StepLine(const SeenAlert& seen) const {
+  const v1::Alert& alert = seen.alert;
+  const bool over = alert.has_resolved_step();
+  const int64_t step = over ? alert.resolved_step() : alert.firing_step();
+  // At which step a severity rose the daemon does not say; the line has the step of the start.
+  const bool raised = !over && seen.fired_shown;
   return absl::StrCat(
       RightAligned(absl::StrCat(step), 8), "  ",
-      terminal_.Paint(Style::kDim, absl::StrCat("· ", alert.severity(), ": ", alert.rule(), ", ",
-                                                FormatWhere(alert),
-                                                alert.has_resolved_step() ? ", is over" : "")),
+      terminal_.Paint(
+          Style::kDim,
+          absl::StrCat("· ", raised ? "now " : "", alert.severity(), ": ", alert.rule(), ", ",
+                       FormatWhere(alert),
+                       over ? absl::StrCat(", over; fired at step ", alert.firing_step()) : "")),
       "\n");
 }
 

@@ -33,6 +33,13 @@ class LiveView {
   void Finish(int64_t last_step, absl::Duration timeout);
 
  private:
+  struct SeenAlert {
+    v1::Alert alert;
+    bool fired_shown = false;
+    bool resolved_shown = false;
+    std::string severity_shown;
+  };
+
   void Run();
   // One look at the daemon: prints what is new; returns the newest closed step.
   std::optional<int64_t> Poll();
@@ -40,15 +47,8 @@ class LiveView {
   void PrintHeader();
   void PrintAlertsUpTo(int64_t step);
   void TakeAlerts();
-  std::string StepLine(const v1::Alert& alert) const;
+  std::string StepLine(const SeenAlert& seen) const;
   std::string Cell(size_t column, int64_t step);
-
-  struct SeenAlert {
-    v1::Alert alert;
-    bool fired_shown = false;
-    bool resolved_shown = false;
-    std::string severity_shown;
-  };
 
   Connection& daemon_;
   const Options options_;
