@@ -107,11 +107,12 @@ void RunState::BeginJudging(uint32_t number) {
                             std::vector<v1::PlanEntry>(rank.plan().begin(), rank.plan().end()));
   }
   // Of a rank for which several processes spoke, the one that has not said goodbye counts.
-  for (const auto& [key, rank] : attempt.ranks) {
+  for (const auto& process : attempt.ranks) {
+    const uint32_t rank = process.first.first;
     const bool gone = std::all_of(attempt.ranks.begin(), attempt.ranks.end(), [&](const auto& it) {
-      return it.first.first != key.first || it.second.outcome() != v1::OUTCOME_UNSPECIFIED;
+      return it.first.first != rank || it.second.outcome() != v1::OUTCOME_UNSPECIFIED;
     });
-    if (gone) evaluator_->RankGone(rank.rank());
+    if (gone) evaluator_->RankGone(rank);
   }
 }
 
