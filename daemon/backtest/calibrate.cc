@@ -166,6 +166,13 @@ class Calibrator {
     }
     const double share = options_.alerts_per_step / static_cast<double>(guards_.size());
     const double times = study.fit->Rate(study.fit->threshold()) / share;
+    if (times > kExtrapolationMax) {
+      found.reason = absl::StrFormat(
+          "left as it is: its share of the budget is %.0f times rarer than what %.0f steps show, "
+          "and %.0f times is as far as they can be trusted; use more history",
+          times, found.steps, kExtrapolationMax);
+      return;
+    }
     const double wanted =
         times > 1 ? study.fit->LimitBound(share) : WithinHistory(index, study, share);
     double limit = Allowed(detector, RoundedAway(detector, wanted));
@@ -183,12 +190,6 @@ class Calibrator {
                               value, 1e6 * bound, 100 * options_.confidence);
     if (bound > share * 1.01) {
       absl::StrAppend(&found.reason, "; this is over its share of the budget");
-    }
-    if (times > kExtrapolationMax && !sharper) {
-      absl::StrAppendFormat(&found.reason,
-                            "; its share of the budget is %.0f times rarer than what %.0f steps "
-                            "show: use more history",
-                            times, found.steps);
     }
   }
 

@@ -28,8 +28,8 @@ namespace {
 
 constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "points"};
 
-// How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
 constexpr int kReadOnlyAttempts = 10;
+// How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
 constexpr absl::Duration kDrainWait = absl::Seconds(1);
 constexpr absl::Duration kReopenWait = absl::Seconds(15);
 

@@ -389,12 +389,23 @@ TEST(CalibrateTest, AWayPastEveryLimitIsNamed) {
   EXPECT_NEAR(*found.rules[0].rate_bound, 1e6 * 2.9957 / 100, 1);
 }
 
+TEST(CalibrateTest, WhatIsFarRarerThanTheHistoryShowsIsNotExtrapolated) {
+  const auto rules = Compile(kPages);
+  const auto healthy = Watch(rules, /*seed=*/81, 5'000);
+  const Calibration found = Calibrate(*healthy, {.alerts_per_step = 1e-9});
+  EXPECT_GT(found.guards, 0u);
+  for (const RuleCalibration& rule : found.rules) {
+    EXPECT_FALSE(rule.changed()) << rule.rule;
+    EXPECT_THAT(rule.reason, AllOf(HasSubstr("left as it is"), HasSubstr("use more history")));
+  }
+}
+
 // --- the file
 
 TEST(CalibratedTextTest, ChangesTheLimitsAndNothingElse) {
   const auto rules = Compile(kPages);
   const auto healthy = Watch(rules, /*seed=*/81, 5'000);
-  const Calibration found = Calibrate(*healthy, {.alerts_per_step = 4e-4});
+  const Calibration found = Calibrate(*healthy, {.alerts_per_step = 1.2e-3});
   const auto text = CalibratedText("pages.yaml", kPages, found);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("        # calibrated: limit 2 -> "));
