@@ -37,7 +37,7 @@ std::string FormatBytes(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return absl::StrFormat(value < 10 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return absl::StrFormat("%.*f %s", value < 10 ? 1 : 0, value, units[unit]);
 }
 
 std::string FormatCount(uint64_t count) {
