@@ -1,6 +1,7 @@
 #include "client/cli/backtest_report.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -153,7 +154,8 @@ void PrintSplit(const SplitSummary& split, const Terminal& out) {
       absl::StrAppend(&text, ", ", split.named, " of ", split.nameable, " named right");
     }
     if (split.median_lead_steps.has_value()) {
-      absl::StrAppend(&text, ", median lead ", Plural(*split.median_lead_steps, "step"));
+      const int64_t lead = *split.median_lead_steps;  // below 0: the warning came after the break
+      absl::StrAppend(&text, ", median lead ", lead < 0 ? "-" : "", Plural(std::abs(lead), "step"));
     }
     absl::StrAppend(
         &text, "; ", split.silent, " of ", Plural(split.quiet, "quiet run"), " silent; ",

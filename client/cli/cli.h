@@ -49,6 +49,7 @@ void AddConnectionOptions(CLI::App& verb, Program& program);
 void AddOutputOption(CLI::App& verb, Program& program);
 
 void AddReplay(CLI::App& app, Program& program);
+void AddImport(CLI::App& app, Program& program);
 void AddRuns(CLI::App& app, Program& program);
 void AddQuery(CLI::App& app, Program& program);
 void AddAlerts(CLI::App& app, Program& program);

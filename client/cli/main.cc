@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
     program.settings.server = server;
   }
   AddReplay(app, program);
+  AddImport(app, program);
   AddRuns(app, program);
   AddQuery(app, program);
   AddAlerts(app, program);

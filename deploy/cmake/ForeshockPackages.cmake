@@ -15,6 +15,12 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+# libcsv has neither a CMake nor a pkg-config file.
+find_path(CSV_INCLUDE_DIR csv.h REQUIRED)
+find_library(CSV_LIBRARY csv REQUIRED)
+add_library(CSV::CSV UNKNOWN IMPORTED)
+set_target_properties(CSV::CSV PROPERTIES IMPORTED_LOCATION ${CSV_LIBRARY}
+                                          INTERFACE_INCLUDE_DIRECTORIES ${CSV_INCLUDE_DIR})
 if(FORESHOCK_BUILD_TESTS)
   # Debian's numpy, grpcio and protobuf belong to this interpreter; another may come first on PATH.
   set(Python3_EXECUTABLE /usr/bin/python3 CACHE FILEPATH "The interpreter of the Python tests")

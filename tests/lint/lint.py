@@ -53,6 +53,7 @@ OWNERS = {
     r"httplib": {"daemon/http", "client/cli"},
     r"zstd\.h": {"daemon/capture", "daemon/store"},
     r"spdlog/": {"daemon/base"},
+    r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http"},
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
