@@ -44,18 +44,22 @@ CLIENT_MAY_USE = {
     "client/cli": {"proto", "client/cpp", "daemon/base", "daemon/capture", "daemon/rules",
                    "daemon/backtest", "daemon/store"},
 }
+# proxy/ is a program of its own and prints with the CLI's tables.
+PROXY_MAY_USE = {"proxy", "daemon/base", "client/cli/terminal.h", "client/cli/table.h",
+                 "client/cli/progress.h"}
 # Which folders may include a library's headers.
 OWNERS = {
     r"rocksdb/": {"daemon/store"},
     r"yaml-cpp/": {"daemon/yaml"},
-    r"Eigen/|unsupported/Eigen": {"daemon/indicators"},
+    r"Eigen/|unsupported/Eigen": {"daemon/indicators", "proxy"},
     r"prometheus/": {"daemon/exporter"},
     r"httplib": {"daemon/http", "client/cli"},
     r"zstd\.h": {"daemon/capture", "daemon/store"},
     r"spdlog/": {"daemon/base"},
     r"csv\.h": {"client/cli"},
-    r"CLI/": {"client/cli", "daemon"},
-    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http"},
+    r"CLI/": {"client/cli", "daemon", "proxy"},
+    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},
+    r"openssl/": {"proxy"},
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
                        "client/cli"},
 }
@@ -83,8 +87,10 @@ def tracked_files():
 
 
 def module_of(path):
-    """The module a file or include belongs to: its first two folders, or None."""
+    """The module a file or include belongs to: its first two folders, `proxy`, or None."""
     parts = path.split("/")
+    if parts[0] == "proxy":
+        return "proxy"
     if parts[0] in ("foreshock", "proto"):
         return "proto"
     if parts[0] not in ("daemon", "client") or len(parts) < 2:
@@ -102,6 +108,8 @@ def check_arrow(module, target):
         return f"{module} may use {', '.join(sorted(CLIENT_MAY_USE[module]))} only"
     if target.startswith("client"):
         return "nothing in daemon/ uses client/"
+    if target == "proxy":
+        return "nothing uses proxy/"
     if module not in LEVELS:
         return f"{module} has no level; give it one in tests/lint/lint.py"
     if target not in LEVELS:
@@ -121,10 +129,15 @@ def check_includes(name, lines):
         quote, header = found.groups()
         target = module_of(header) if quote == '"' else None
         if module and target:
+            if module == "proxy":  # it sees single headers of the CLI
+                if not {target, header} & PROXY_MAY_USE:
+                    yield (f"{name}:{number}: includes {header}: proxy may use "
+                           f"{', '.join(sorted(PROXY_MAY_USE))} only")
+                continue
             reason = check_arrow(module, target)
             if reason:
                 yield f"{name}:{number}: includes {header}: {reason}"
-        if not name.startswith(("daemon/", "client/")):
+        if not name.startswith(("daemon/", "client/", "proxy/")):
             continue
         for pattern, owners in OWNERS.items():
             if re.match(pattern, header) and module not in owners:

@@ -1,0 +1,47 @@
+// What the verbs of the program `foreshock-proxy` share. A verb is one file, verb_<name>.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proxy/checkpoint.h"
+#include "proxy/model.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace foreshock::proxy {
+
+enum ExitCode : int {
+  kOk = 0,
+  kFinding = 1,  // the input is wrong, or the disk is
+  kUsage = 2,    // the command line is wrong
+};
+
+struct Program {
+  bool json = false;
+  std::string checkpoint;  // directory
+  std::string families;    // a file that adds to the table of families, or empty
+  int exit_code = kOk;
+};
+
+// A checkpoint with what it is.
+struct Source {
+  Checkpoint checkpoint;
+  Model model;
+};
+absl::StatusOr<Source> OpenSource(const Program& program);
+
+// DIR, --families, --output.
+void AddCommonOptions(CLI::App& verb, Program& program);
+// Prints "foreshock-proxy: message" for an error; the exit code.
+int Finish(const absl::Status& status);
+// "12.35 GiB".
+std::string Gibibytes(uint64_t bytes);
+
+void AddInspect(CLI::App& app, Program& program);
+
+}  // namespace foreshock::proxy
