@@ -141,7 +141,7 @@ class Evaluator::Impl {
   // Signatures after the rules, and the rows of all that changed.
   void JudgeSignatures(int64_t step, bool quiet, std::vector<model::AlertRow>* rows);
   AlertsView View(int64_t step) const {
-    return {*set_, rules_, signatures_, step, attempt_start_, resumed_};
+    return {*set_, rules_, signatures_, step, attempt_start_, attempt_, resumed_};
   }
   void Name(const std::string& rule, LiveAlert* alert) const;
   model::AlertRow RuleRow(size_t index, int64_t step);

@@ -103,6 +103,12 @@ bool SignatureJudge::Starts(const Signature& signature, size_t self, const Alert
                std::none_of(signature.not_brewing.begin(), signature.not_brewing.end(), brewing);
   if (holds && signature.attempt_start_steps > 0) {
     holds = view.resumed && view.step - view.attempt_start < signature.attempt_start_steps;
+    // What fires since before the resume says nothing of it.
+    std::vector<AlertRef> present;
+    PresentAlerts(signature.when, view, signature.window_steps, &present);
+    holds = holds && std::any_of(present.begin(), present.end(), [&view](AlertRef ref) {
+              return view.Live(ref).attempt == view.attempt;
+            });
   }
   if (holds && signature.fallback) {
     for (size_t i = 0; i < view.signatures.size() && holds; ++i) {

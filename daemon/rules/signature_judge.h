@@ -21,6 +21,7 @@ struct AlertsView {
   const std::vector<SignatureJudge>& signatures;
   int64_t step = 0;
   int64_t attempt_start = 0;
+  uint32_t attempt = 0;
   bool resumed = false;  // the attempt has a parent
 
   const LiveAlert& Live(AlertRef ref) const;

@@ -269,5 +269,16 @@ TEST(SignatureTest, AfterResumeHoldsOnlyInTheFirstStepsOfAResumedAttempt) {
   EXPECT_THAT(run.Said(), ElementsAre("4 s firing", "5 s resolved"));
 }
 
+TEST(SignatureTest, AfterResumeWantsWhatBeganAfterIt) {
+  SignatureRun run(Set(Signature("s", "when: {any: [a, b]}, after_resume: 5 steps")));
+  run.Play({"", "a", "a"});
+  run.evaluator->BeginAttempt({.number = 2, .resume_step = std::nullopt});
+  run.Step(1, {MakeSample("train.a", 2), MakeSample("train.b", 0)});  // as ill as before
+  run.Step(2, {MakeSample("train.a", 2), MakeSample("train.b", 0)});
+  EXPECT_THAT(run.Said(), IsEmpty());
+  run.Step(3, {MakeSample("train.a", 2), MakeSample("train.b", 2)});
+  EXPECT_THAT(run.Said(), ElementsAre("3 s firing"));
+}
+
 }  // namespace
 }  // namespace foreshock
