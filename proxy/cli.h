@@ -43,5 +43,6 @@ int Finish(const absl::Status& status);
 std::string Gibibytes(uint64_t bytes);
 
 void AddInspect(CLI::App& app, Program& program);
+void AddSelect(CLI::App& app, Program& program);
 
 }  // namespace foreshock::proxy

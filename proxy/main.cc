@@ -11,13 +11,15 @@ int main(int argc, char** argv) {
       "foreshock-proxy");
   Program program;
   AddInspect(app, program);
+  AddSelect(app, program);
   app.require_subcommand(1);
   app.set_version_flag("--version", "foreshock-proxy " FORESHOCK_VERSION);
   app.footer(
       "Every command takes --help, with examples, and --output=json.\n"
       "Exit codes: 0 ok, 1 wrong input or disk, 2 wrong usage.\n"
-      "Example:\n"
-      "  foreshock-proxy inspect models/olmoe    what the checkpoint is");
+      "Examples:\n"
+      "  foreshock-proxy inspect models/olmoe    what the checkpoint is\n"
+      "  foreshock-proxy select models/olmoe --keep=32 --calibration calib.safetensors");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,193 @@
+#include "proxy/calibration.h"
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/base/status_macros.h"
+
+namespace foreshock::proxy {
+namespace {
+
+constexpr char kFormat[] = "foreshock.calibration.v1";
+constexpr double kCountMax = 9007199254740992.0;  // 2^53: above it a double skips whole numbers
+
+double DecodeHalf(uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1F;
+  const double fraction = bits & 0x3FF;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+template <typename T>
+T LoadAs(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);  // little-endian, as the machines we build for
+  return value;
+}
+
+double Decode(const std::string& dtype, const char* at) {
+  if (dtype == "F64") return LoadAs<double>(at);
+  if (dtype == "F32") return LoadAs<float>(at);
+  if (dtype == "I64") return static_cast<double>(LoadAs<int64_t>(at));
+  if (dtype == "F16") return DecodeHalf(LoadAs<uint16_t>(at));
+  const uint32_t wide = static_cast<uint32_t>(LoadAs<uint16_t>(at)) << 16;  // BF16
+  return LoadAs<float>(reinterpret_cast<const char*>(&wide));
+}
+
+const Tensor* FindTensor(const Header& header, const std::string& name) {
+  for (const Tensor& tensor : header.tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+absl::Status CheckMetadata(const std::string& path, const Header& header, const Model& model) {
+  const std::pair<std::string, std::string> expected[] = {{"format", kFormat},
+                                                          {"model_type", model.model_type},
+                                                          {"experts", absl::StrCat(model.experts)},
+                                                          {"top_k", absl::StrCat(model.top_k)}};
+  for (const auto& [name, value] : expected) {
+    std::string found = "nothing";
+    for (const auto& [key, text] : header.metadata) {
+      if (key == name) found = absl::StrCat("'", text, "'");
+    }
+    if (found != absl::StrCat("'", value, "'")) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": the metadata's ", name, " is ", found,
+                                                     ", the checkpoint needs '", value, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Matrix> ReadMatrix(const InputFile& file, const Tensor& tensor) {
+  const std::string& dtype = tensor.dtype;
+  if ((dtype != "F64" && dtype != "F32" && dtype != "F16" && dtype != "BF16" && dtype != "I64") ||
+      tensor.shape.size() > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(), ": tensor '", tensor.name, "': byte ", tensor.begin, ": ", dtype,
+        " of shape [", absl::StrJoin(tensor.shape, ", "),
+        "]; read as numbers are F64, F32, F16, BF16 and I64 of at most two dimensions"));
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string data, file.Read(tensor.begin, tensor.bytes()));
+  const size_t width = static_cast<size_t>(DtypeBits(dtype)) / 8;
+  const auto columns = static_cast<Eigen::Index>(tensor.shape.empty() ? 1 : tensor.shape.back());
+  const auto rows = static_cast<Eigen::Index>(tensor.shape.size() == 2 ? tensor.shape[0] : 1);
+  Matrix matrix(rows, columns);
+  for (Eigen::Index i = 0; i < matrix.size(); ++i) {
+    const double value = Decode(dtype, data.data() + static_cast<size_t>(i) * width);
+    if (!std::isfinite(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": tensor '", tensor.name, "': byte ",
+                       tensor.begin + static_cast<size_t>(i) * width, ": is not finite"));
+    }
+    matrix.data()[i] = value;
+  }
+  return matrix;
+}
+
+absl::StatusOr<Calibration> Calibration::Open(const std::vector<std::string>& paths,
+                                              const Model& model) {
+  Calibration calibration;
+  calibration.experts_ = model.experts;
+  calibration.top_k_ = model.top_k;
+  calibration.hidden_ = model.hidden;
+  for (const std::string& path : paths) {
+    FORESHOCK_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
+    FORESHOCK_ASSIGN_OR_RETURN(Header header, ReadHeader(file));
+    FORESHOCK_RETURN_IF_ERROR(CheckMetadata(path, header, model));
+    FORESHOCK_ASSIGN_OR_RETURN(std::string sha256, Sha256OfFile(file));
+    calibration.sha256_.push_back(std::move(sha256));
+    calibration.parts_.push_back({std::move(file), std::move(header)});
+  }
+  return calibration;
+}
+
+bool Calibration::Has(int layer) const {
+  for (const Part& part : parts_) {
+    if (FindTensor(part.header, absl::StrCat("layers.", layer, ".tokens")) != nullptr) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<LayerStats> Calibration::Load(int layer) const {
+  const auto experts = static_cast<uint64_t>(experts_);
+  const auto hidden = static_cast<uint64_t>(hidden_);
+  // The sum over the files that have the layer; none unless all of them have the tensor.
+  const auto sum =
+      [&](const std::string& name, const std::string& dtype,
+          const std::vector<uint64_t>& shape) -> absl::StatusOr<std::optional<Matrix>> {
+    std::optional<Matrix> total;
+    for (const Part& part : parts_) {
+      const std::string prefix = absl::StrCat("layers.", layer, ".");
+      if (FindTensor(part.header, prefix + "tokens") == nullptr) continue;
+      const Tensor* tensor = FindTensor(part.header, prefix + name);
+      if (tensor == nullptr) return std::optional<Matrix>();
+      const auto wrong = [&](absl::string_view what) {
+        return absl::InvalidArgumentError(absl::StrCat(part.file.path(), ": tensor '", tensor->name,
+                                                       "': byte ", tensor->begin, ": ", what));
+      };
+      if (tensor->dtype != dtype || tensor->shape != shape) {
+        return wrong(absl::StrCat("is ", tensor->dtype, " [", absl::StrJoin(tensor->shape, ", "),
+                                  "], must be ", dtype, " [", absl::StrJoin(shape, ", "), "]"));
+      }
+      FORESHOCK_ASSIGN_OR_RETURN(const Matrix values, ReadMatrix(part.file, *tensor));
+      const bool is_input = name == "input_sum" || name == "expert_input_sum";
+      if (!is_input && values.size() > 0 && values.minCoeff() < 0) {
+        return wrong("has a negative value");
+      }
+      if (dtype == "I64" && values.size() > 0 && values.maxCoeff() >= kCountMax) {
+        return wrong("has a count of 2^53 or more");
+      }
+      if (total) {
+        *total += values;
+      } else {
+        total = values;
+      }
+    }
+    return total;
+  };
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("calibration: layer ", layer, ": ", what));
+  };
+  LayerStats stats;
+  FORESHOCK_ASSIGN_OR_RETURN(const auto tokens, sum("tokens", "I64", {}));
+  if (!tokens) return absl::NotFoundError(absl::StrCat("calibration: has no layer ", layer));
+  stats.tokens = (*tokens)(0, 0);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto frequency, sum("frequency", "I64", {experts}));
+  if (!frequency) return wrong("has no frequency");
+  stats.frequency = frequency->row(0).transpose();
+  if (stats.frequency.sum() != stats.tokens * top_k_) {
+    return wrong(absl::StrCat("frequencies add to ", stats.frequency.sum(), ", not to top-k x ",
+                              stats.tokens, " tokens"));
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(stats.coactivation, sum("coactivation", "I64", {experts, experts}));
+  if (stats.coactivation) {
+    const Matrix& n = *stats.coactivation;
+    if (n != n.transpose()) return wrong("coactivation is not symmetric");
+    if (n.diagonal() != stats.frequency) return wrong("coactivation's diagonal is not frequency");
+    if (n.rowwise().sum() != stats.frequency * top_k_) {
+      return wrong("a row of coactivation does not add to top-k x frequency");
+    }
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const auto input, sum("input_sum", "F64", {hidden}));
+  if (input) stats.input_sum = input->row(0).transpose();
+  FORESHOCK_ASSIGN_OR_RETURN(stats.expert_input_sum,
+                             sum("expert_input_sum", "F64", {experts, hidden}));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto gates, sum("gate_sum", "F64", {experts}));
+  if (gates) stats.gate_sum = gates->row(0).transpose();
+  FORESHOCK_ASSIGN_OR_RETURN(const auto norms, sum("expert_norm_sum", "F64", {experts}));
+  if (norms) stats.expert_norm_sum = norms->row(0).transpose();
+  FORESHOCK_ASSIGN_OR_RETURN(const auto gated, sum("gated_norm_sum", "F64", {experts}));
+  if (gated) stats.gated_norm_sum = gated->row(0).transpose();
+  return stats;
+}
+
+}  // namespace foreshock::proxy

@@ -1,0 +1,89 @@
+#include "proxy/distance.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreshock::proxy {
+namespace {
+
+double CosineDistance(double dot, double a, double b) {
+  if (a <= 0 || b <= 0) return 1;
+  return std::clamp(1 - dot / std::sqrt(a) / std::sqrt(b), 0.0, 2.0);
+}
+
+Matrix CosineDistances(const Matrix& rows) {
+  const Matrix gram = rows * rows.transpose();
+  Matrix distances = Matrix::Zero(rows.rows(), rows.rows());
+  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+    for (Eigen::Index j = 0; j < i; ++j) {
+      distances(i, j) = distances(j, i) = CosineDistance(gram(i, j), gram(i, i), gram(j, j));
+    }
+  }
+  return distances;
+}
+
+}  // namespace
+
+Matrix RouterDistances(const Matrix& rows, bool centre) {
+  if (!centre) return CosineDistances(rows);
+  return CosineDistances(rows.rowwise() - rows.colwise().mean());
+}
+
+Matrix CoactivationDistances(const Matrix& counts, Coactivation form) {
+  const Eigen::Index experts = counts.rows();
+  Matrix distances = Matrix::Zero(experts, experts);
+  Matrix profiles = counts;
+  if (form == Coactivation::kProfile) {
+    for (Eigen::Index m = 0; m < experts; ++m) {
+      if (counts(m, m) > 0) profiles.col(m) /= counts(m, m);
+    }
+  }
+  for (Eigen::Index i = 0; i < experts; ++i) {
+    for (Eigen::Index j = 0; j < i; ++j) {
+      double distance = 1;
+      if (form == Coactivation::kDirect) {
+        const double least = std::min(counts(i, i), counts(j, j));
+        if (least > 0) distance = 1 - counts(i, j) / least;
+      } else {
+        double dot = 0;
+        double a = 0;
+        double b = 0;
+        for (Eigen::Index m = 0; m < experts; ++m) {
+          if (m == i || m == j) continue;
+          dot += profiles(i, m) * profiles(j, m);
+          a += profiles(i, m) * profiles(i, m);
+          b += profiles(j, m) * profiles(j, m);
+        }
+        distance = CosineDistance(dot, a, b);
+      }
+      distances(i, j) = distances(j, i) = distance;
+    }
+  }
+  return distances;
+}
+
+Matrix ContextDistances(const LayerStats& stats) {
+  Matrix means = *stats.expert_input_sum;
+  const Vector mean = *stats.input_sum / std::max(stats.tokens, 1.0);
+  for (Eigen::Index e = 0; e < means.rows(); ++e) {
+    if (stats.frequency(e) > 0) {
+      means.row(e) = means.row(e) / stats.frequency(e) - mean.transpose();
+    } else {
+      means.row(e).setZero();
+    }
+  }
+  return CosineDistances(means);
+}
+
+double MedianDistance(const Matrix& distances, const std::vector<int>& members) {
+  std::vector<double> values;
+  for (size_t a = 0; a < members.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) values.push_back(distances(members[a], members[b]));
+  }
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace foreshock::proxy
