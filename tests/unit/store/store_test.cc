@@ -41,7 +41,7 @@ ClosedStep Step(const std::string& run, uint32_t attempt, int64_t step,
   closed.run = run;
   closed.row.attempt = attempt;
   closed.row.step = step;
-  closed.row.time_unix_ns = 1'000 * step;
+  closed.row.time_unix_ns = 1'000 * (step % 1'000'000);  // steps go up to 2^63 - 1
   closed.row.tokens = 4096;
   closed.row.ranks = 8;
   closed.samples = std::move(samples);
