@@ -5,6 +5,22 @@
 #include "daemon/rules/parse.h"
 
 namespace foreshock {
+namespace {
+
+// `clear`, by default the limit. `check`: there is one limit, and `clear` lies on its healthy side.
+void ParseClear(const YamlNode& node, YamlRange<double> range, bool check, Detector* detector) {
+  const YamlNode clear = node.Get("clear");
+  detector->clear = clear.Double(range, detector->limit);
+  if (!check || !clear.present()) return;
+  const bool below = detector->side == Detector::Side::kBelow;
+  if (below ? detector->clear < detector->limit : detector->clear > detector->limit) {
+    clear.Error(absl::StrCat("`clear` is ", detector->clear, " but the limit is ", detector->limit,
+                             "; it must lie on the healthy side, at ", below ? "least " : "most ",
+                             detector->limit));
+  }
+}
+
+}  // namespace
 
 void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
                Detector* detector) {
@@ -31,15 +47,7 @@ void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool
   }
   detector->clear = detector->limit;
   if (!hysteresis) return;
-  const YamlNode clear = node.Get("clear");
-  detector->clear = clear.Double(range, detector->limit);
-  if (given != 1 || !clear.present()) return;
-  const bool below = detector->side == Detector::Side::kBelow;
-  if (below ? detector->clear < detector->limit : detector->clear > detector->limit) {
-    clear.Error(absl::StrCat("`clear` is ", detector->clear, " but the limit is ", detector->limit,
-                             "; it must lie on the healthy side, at ", below ? "least " : "most ",
-                             detector->limit));
-  }
+  ParseClear(node, range, /*check=*/given == 1, detector);
 }
 
 namespace {
@@ -81,13 +89,7 @@ Detector ParseDetector(const YamlNode& rule) {
       const YamlRange<double> range =
           drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAnyNumber};
       detector.limit = node.Require(drop ? "below" : "above").Double(range, 1);
-      const YamlNode clear = node.Get("clear");
-      detector.clear = clear.Double(range, detector.limit);
-      if (drop ? detector.clear < detector.limit : detector.clear > detector.limit) {
-        clear.Error(absl::StrCat("`clear` is ", detector.clear, " but the limit is ",
-                                 detector.limit, "; it must lie on the healthy side, at ",
-                                 drop ? "least " : "most ", detector.limit));
-      }
+      ParseClear(node, range, /*check=*/true, &detector);
       detector.min_z = node.Get("min_z").Double({0, 1000}, 0);
     } else if (name == "robust_z") {
       detector.kind = Detector::Kind::kRobustZ;
