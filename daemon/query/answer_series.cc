@@ -110,39 +110,55 @@ Answers::PointStream::PointStream(const Store* store, std::string run,
       left_(limit),
       next_step_(range.first) {}
 
-absl::StatusOr<std::optional<v1::QueryPointsResponse>> Answers::PointStream::Next() {
-  while (!ended_ && index_ < series_.size()) {
-    const SeriesKey& key = series_[index_];
-    const uint64_t wanted = std::min<uint64_t>(kPointsPerResponse, left_);
-    v1::QueryPointsResponse response;
-    bool more = false;
+absl::StatusOr<bool> Answers::PointStream::ReadAhead() {
+  if (next_ahead_ < ahead_.size()) return true;
+  ahead_.clear();
+  next_ahead_ = 0;
+  // One more than may be given out, to know whether there is more.
+  const uint64_t wanted = std::min<uint64_t>(kPointsReadAhead, left_ + 1);
+  while (index_ < series_.size() && ahead_.empty()) {
+    // What is left of one series, or all from one on.
+    const bool within = next_step_ != range_.first;
+    const auto series = absl::MakeConstSpan(series_).subspan(index_, within ? 1 : series_.size());
     StepRange piece = range_;
     piece.first = next_step_;
-    FORESHOCK_RETURN_IF_ERROR(store_->Points(run_, key, piece, [&](const Point& point) {
-      if (static_cast<uint64_t>(response.points_size()) == wanted) {
-        more = true;
-        return false;
-      }
-      ToProto(point, response.add_points());
-      return true;
-    }));
-    const auto got = static_cast<uint64_t>(response.points_size());
-    left_ -= got;
-    if (more && left_ == 0) {
-      response.set_truncated(true);
-      ended_ = true;
-    }
-    if (more && got > 0) {
-      next_step_ = response.points().rbegin()->step() + 1;
+    bool full = false;
+    FORESHOCK_RETURN_IF_ERROR(
+        store_->Points(run_, series, piece, [&](size_t i, const Point& point) {
+          ahead_.push_back({index_ + i, point});
+          full = ahead_.size() == wanted;
+          return !full;
+        }));
+    if (full && ahead_.back().point.step < range_.last) {
+      index_ = ahead_.back().series;
+      next_step_ = ahead_.back().point.step + 1;
     } else {
-      ++index_;
+      index_ = full ? ahead_.back().series + 1 : index_ + series.size();
       next_step_ = range_.first;
     }
-    if (got == 0 && !response.truncated()) continue;  // no points in the range
-    *response.mutable_series() = ToProto(run_, key);
-    return response;
   }
-  return std::nullopt;
+  return !ahead_.empty();
+}
+
+absl::StatusOr<std::optional<v1::QueryPointsResponse>> Answers::PointStream::Next() {
+  if (ended_) return std::nullopt;
+  FORESHOCK_ASSIGN_OR_RETURN(bool more, ReadAhead());
+  if (!more) return std::nullopt;
+  const size_t series = ahead_[next_ahead_].series;
+  v1::QueryPointsResponse response;
+  *response.mutable_series() = ToProto(run_, series_[series]);
+  while (more && ahead_[next_ahead_].series == series && left_ > 0 &&
+         response.points_size() < kPointsPerResponse) {
+    ToProto(ahead_[next_ahead_].point, response.add_points());
+    ++next_ahead_;
+    --left_;
+    FORESHOCK_ASSIGN_OR_RETURN(more, ReadAhead());
+  }
+  if (left_ == 0 && more && ahead_[next_ahead_].series == series) {
+    response.set_truncated(true);
+    ended_ = true;
+  }
+  return response;
 }
 
 }  // namespace foreshock

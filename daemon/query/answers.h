@@ -31,6 +31,7 @@ class Answers {
   static constexpr uint32_t kAlertsDefault = 1'000;
   static constexpr uint32_t kAlertsMax = 100'000;
   static constexpr int kPointsPerResponse = 1'000;
+  static constexpr size_t kPointsReadAhead = 32'000;
 
   Answers(const Store* store, const LiveState* live) : store_(store), live_(live) {}
 
@@ -46,7 +47,7 @@ class Answers {
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const v1::GetStatusRequest& request) const;
 
   // A stream of points, made piece by piece: nothing of the store is held between two pieces, so a
-  // slow reader costs nothing. Thread-compatible.
+  // slow reader costs the points read ahead and no more (1.5 MB). Thread-compatible.
   class PointStream {
    public:
     // The next response, with at most kPointsPerResponse points; none after the last.
@@ -57,13 +58,23 @@ class Answers {
     PointStream(const Store* store, std::string run, std::vector<SeriesKey> series, StepRange range,
                 uint64_t limit);
 
+    struct SeriesPoint {
+      size_t series;  // index in series_
+      Point point;
+    };
+
+    // Reads on if nothing is left of what was read. False: there are no more points.
+    absl::StatusOr<bool> ReadAhead();
+
     const Store* store_;
     const std::string run_;
     const std::vector<SeriesKey> series_;
     const StepRange range_;
-    uint64_t left_;     // of the limit
-    size_t index_ = 0;  // of the series that is being read
-    int64_t next_step_;
+    uint64_t left_;  // of the limit
+    std::vector<SeriesPoint> ahead_;
+    size_t next_ahead_ = 0;
+    size_t index_ = 0;   // of the series at which the store is read next,
+    int64_t next_step_;  // and the step
     bool ended_ = false;
   };
   absl::StatusOr<std::unique_ptr<PointStream>> QueryPoints(

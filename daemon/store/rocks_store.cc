@@ -10,6 +10,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/batch_writer.h"
+#include "daemon/store/buckets.h"
 #include "daemon/store/database.h"
 #include "daemon/store/directory.h"
 #include "daemon/store/key_codec.h"
@@ -68,12 +69,18 @@ class RocksStore final : public Store {
 
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override;
-  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
-                      const std::function<bool(const Point&)>& visit) const override;
+  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
+                      const StepRange& range,
+                      const std::function<bool(size_t, const Point&)>& visit) const override;
+  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                       const StepRange& range, int64_t bucket_steps,
+                       const std::function<bool(size_t, const Bucket&)>& visit) const override;
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override;
 
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override;
+
+  absl::Status Fold(const std::string& run) override { return Run(run).status(); }
 
   StoreStats Stats() const override;
 
@@ -259,38 +266,59 @@ absl::StatusOr<std::vector<SeriesKey>> RocksStore::Series(const std::string& run
   return keys;
 }
 
-absl::Status RocksStore::Points(const std::string& run, const SeriesKey& series,
+absl::Status RocksStore::Points(const std::string& run, absl::Span<const SeriesKey> series,
                                 const StepRange& range,
-                                const std::function<bool(const Point&)>& visit) const {
+                                const std::function<bool(size_t, const Point&)>& visit) const {
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
   FORESHOCK_ASSIGN_OR_RETURN(const uint32_t run_id, view.RunId(run));
-  const std::string series_key = SeriesRowKey(run_id, series);
-  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> series_row,
-                             view.Get(Family::kRows, series_key));
-  if (!series_row.has_value()) return absl::OkStatus();
-  uint32_t id = 0;
-  if (!DecodeSeriesId(*series_row, &id)) {
-    return CorruptRow(FamilyName(Family::kRows), series_key, "series row", *series_row);
-  }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run_id));
+  const std::vector<Stretch> stretches = Stretches(attempts, range);
   bool more = true;
-  for (const Stretch& stretch : Stretches(attempts, range)) {
-    FORESHOCK_RETURN_IF_ERROR(view.Scan(
-        Family::kPoints, PointKey({run_id, id, stretch.attempt, stretch.first}),
-        PrefixEnd(PointKey({run_id, id, stretch.attempt, stretch.last})),
-        [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-          PointId point_id;
-          Point point;
-          if (!DecodePointKey(key, &point_id) || !DecodePoint(value, &point.value, &point.flags)) {
-            return CorruptRow(FamilyName(Family::kPoints), key, "point", value);
-          }
-          point.attempt = point_id.attempt;
-          point.step = point_id.step;
-          more = visit(point);
-          return more;
-        }));
-    if (!more) break;
+  for (size_t i = 0; i < series.size() && more; ++i) {
+    const std::string series_key = SeriesRowKey(run_id, series[i]);
+    FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> series_row,
+                               view.Get(Family::kRows, series_key));
+    if (!series_row.has_value()) continue;
+    uint32_t id = 0;
+    if (!DecodeSeriesId(*series_row, &id)) {
+      return CorruptRow(FamilyName(Family::kRows), series_key, "series row", *series_row);
+    }
+    for (const Stretch& stretch : stretches) {
+      FORESHOCK_RETURN_IF_ERROR(
+          view.Scan(Family::kPoints, PointKey({run_id, id, stretch.attempt, stretch.first}),
+                    PrefixEnd(PointKey({run_id, id, stretch.attempt, stretch.last})),
+                    [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                      PointId point_id;
+                      Point point;
+                      if (!DecodePointKey(key, &point_id) ||
+                          !DecodePoint(value, &point.value, &point.flags)) {
+                        return CorruptRow(FamilyName(Family::kPoints), key, "point", value);
+                      }
+                      point.attempt = point_id.attempt;
+                      point.step = point_id.step;
+                      more = visit(i, point);
+                      return more;
+                    }));
+      if (!more) break;
+    }
   }
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                                 const StepRange& range, int64_t bucket_steps,
+                                 const std::function<bool(size_t, const Bucket&)>& visit) const {
+  FORESHOCK_RETURN_IF_ERROR(CheckBucketSteps(bucket_steps));
+  size_t current = 0;
+  bool more = true;
+  BucketBuilder buckets(bucket_steps, [&](const Bucket& bucket) { return visit(current, bucket); });
+  FORESHOCK_RETURN_IF_ERROR(Points(run, series, range, [&](size_t i, const Point& point) {
+    if (i != current) more = buckets.Finish();
+    current = i;
+    more = more && buckets.Add(point);
+    return more;
+  }));
+  if (more) buckets.Finish();
   return absl::OkStatus();
 }
 

@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/series.h"
 #include "daemon/model/shards.pb.h"
@@ -69,11 +71,31 @@ struct SeriesFilter {
   bool Matches(const SeriesKey& key) const;
 };
 
+// What a series did in the steps [first_step, first_step + bucket_steps) of a read. Every field is
+// about points inside the range that was asked for.
+struct Bucket {
+  int64_t first_step = 0;  // a multiple of bucket_steps
+  uint64_t count = 0;      // >= 1: steps without a point make no bucket
+  double min = 0;
+  double mean =
+      0;  // finite, in [min, max]; rounded in another order than a sum over points would be
+  double max = 0;
+  double last = 0;  // the value of the newest step
+  int64_t last_step = 0;
+  uint32_t attempt = 0;  // of the newest step's point
+  uint32_t flags = 0;    // QualityFlag bits of all of them, OR
+
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
 struct StoreStats {
   uint64_t bytes = 0;  // on disk
   uint64_t series = 0;
   uint64_t points_written = 0;  // since it was opened
   uint64_t batches_written = 0;
+  uint64_t open_points = 0;    // written and not in chunks yet, of all runs
+  uint64_t points_folded = 0;  // into chunks, since it was opened
+  uint64_t fold_failures = 0;  // since it was opened; the log says why
   bool writable = true;
 };
 
@@ -115,17 +137,30 @@ class Store {
   // All series of the run that match, sorted.
   virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                         const SeriesFilter& filter) const = 0;
-  // Points of one series in step order. NotFound if there is no such run; an unknown series has no
-  // points.
-  virtual absl::Status Points(const std::string& run, const SeriesKey& series,
-                              const StepRange& range,
-                              const std::function<bool(const Point&)>& visit) const = 0;
+  // Points of the series, series after series as given, each in step order; `visit` gets the index
+  // in `series`. An unknown series has no points. One call for many series is much cheaper than
+  // many calls: what is not in chunks yet is kept by step, and read once per call.
+  virtual absl::Status Points(
+      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
+      const std::function<bool(size_t series, const Point& point)>& visit) const = 0;
+  // The same points, one Bucket per series and `bucket_steps` steps that has any. Reads the
+  // summaries of chunks where they lie in one bucket. InvalidArgument unless bucket_steps is a
+  // power of two in [1, 2^62].
+  virtual absl::Status Buckets(
+      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
+      int64_t bucket_steps,
+      const std::function<bool(size_t series, const Bucket& bucket)>& visit) const = 0;
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
                              const std::function<bool(const StepRow&)>& visit) const = 0;
 
   // Removes everything of a run, for good when it returns; the number of its series. Gives its
   // space back to the file system before it returns, beside other reads and writes.
   virtual absl::StatusOr<uint64_t> DeleteRun(const std::string& run) = 0;
+
+  // Puts the closed steps that the run has now into chunks, which the store otherwise does by
+  // itself when there are enough of them. Changes no answer. FailedPrecondition on a store opened
+  // read_only; Aborted when the run is deleted meanwhile; else as Write.
+  virtual absl::Status Fold(const std::string& run) = 0;
 
   virtual StoreStats Stats() const = 0;
 };
@@ -136,6 +171,12 @@ struct StoreOptions {
   uint64_t write_buffer_bytes = 16u << 20;  // all column families together
   uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
+  // Closed points of a run that wait to be put into chunks, at most; fewer in a run of few series.
+  // A fold needs 32 bytes of memory for each, a read of all series of all steps as much. Beyond
+  // four times as many, a write waits until they are folded.
+  uint64_t open_points = 1u << 20;
+  // A run to which nothing was written for so long is folded whole.
+  absl::Duration idle_fold = absl::Minutes(5);
   bool read_only = false;
 };
 

@@ -80,8 +80,8 @@ void BM_Scan(benchmark::State& state) {
                            head % 32, ""};
     head = (head + 1) % kSeries;
     FORESHOCK_CHECK(store
-                        ->Points("bench", series, {},
-                                 [&points](const Point&) {
+                        ->Points("bench", {series}, {},
+                                 [&points](size_t, const Point&) {
                                    ++points;
                                    return true;
                                  })

@@ -160,7 +160,7 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatch) {
   EXPECT_THAT(steps, ElementsAre(expected.steps[0].row));
   for (const Sample& sample : expected.steps[0].samples) {
     std::vector<Point> points;
-    ASSERT_OK(store->Points("exp-42", sample.series, {}, [&points](const Point& point) {
+    ASSERT_OK(store->Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
       points.push_back(point);
       return true;
     }));

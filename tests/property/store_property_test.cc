@@ -166,11 +166,12 @@ std::string Describe(const Store& store, const std::string& run) {
   for (const SeriesKey& key : *series) {
     absl::StrAppend(&out, key.indicator, " ", key.layer, " ", key.unit_id, key.unit_name, "\n");
     for (const StepRange& range : ranges) {
-      const absl::Status status = store.Points(run, key, range, [&out](const Point& point) {
-        absl::StrAppend(&out, point.attempt, "/", point.step, " ", point.value, " ", point.flags,
-                        "\n");
-        return true;
-      });
+      const absl::Status status =
+          store.Points(run, {key}, range, [&out](size_t, const Point& point) {
+            absl::StrAppend(&out, point.attempt, "/", point.step, " ", point.value, " ",
+                            point.flags, "\n");
+            return true;
+          });
       absl::StrAppend(&out, status.ToString(), "\n");
     }
   }

@@ -73,9 +73,15 @@ class RefusingStore final : public Store {
                                                 const SeriesFilter& filter) const override {
     return inner_->Series(run, filter);
   }
-  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
-                      const std::function<bool(const Point&)>& visit) const override {
+  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
+                      const StepRange& range,
+                      const std::function<bool(size_t, const Point&)>& visit) const override {
     return inner_->Points(run, series, range, visit);
+  }
+  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                       const StepRange& range, int64_t bucket_steps,
+                       const std::function<bool(size_t, const Bucket&)>& visit) const override {
+    return inner_->Buckets(run, series, range, bucket_steps, visit);
   }
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
@@ -84,6 +90,7 @@ class RefusingStore final : public Store {
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override {
     return inner_->DeleteRun(run);
   }
+  absl::Status Fold(const std::string& run) override { return inner_->Fold(run); }
   StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
@@ -331,8 +338,8 @@ class PipelineTest : public ::testing::Test {
   std::vector<std::tuple<int64_t, double, uint32_t>> Losses(
       std::optional<uint32_t> attempt = std::nullopt) {
     std::vector<std::tuple<int64_t, double, uint32_t>> points;
-    EXPECT_OK(store_.Points("exp-42", SeriesOf("train.loss"), {.attempt = attempt},
-                            [&](const Point& point) {
+    EXPECT_OK(store_.Points("exp-42", {SeriesOf("train.loss")}, {.attempt = attempt},
+                            [&](size_t, const Point& point) {
                               points.emplace_back(point.step, point.value, point.attempt);
                               return true;
                             }));
@@ -671,10 +678,11 @@ TEST_F(PipelineTest, EvaluationIsKeptApart) {
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
   EXPECT_THAT(listener_->alerts(), IsEmpty()) << "a loss of 50 would fire";
   std::vector<double> eval_losses;
-  ASSERT_OK(store_.Points("exp-42", SeriesOf("eval.train.loss"), {}, [&](const Point& point) {
-    eval_losses.push_back(point.value);
-    return true;
-  }));
+  ASSERT_OK(
+      store_.Points("exp-42", {SeriesOf("eval.train.loss")}, {}, [&](size_t, const Point& point) {
+        eval_losses.push_back(point.value);
+        return true;
+      }));
   EXPECT_THAT(eval_losses, ElementsAre(50.0));
 }
 

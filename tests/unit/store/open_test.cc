@@ -67,7 +67,7 @@ class OpenTest : public ::testing::Test {
   TempDir directory_;
 };
 
-bool Any(const Point&) { return true; }
+bool Any(size_t, const Point&) { return true; }
 bool AnyStep(const StepRow&) { return true; }
 
 TEST_F(OpenTest, CreatesTheLastPartOfThePathOnly) {
@@ -80,7 +80,7 @@ TEST_F(OpenTest, ReopensWhatItWrote) {
   Fill();
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
   int points = 0;
-  ASSERT_OK(store->Points("exp", kLoss, {}, [&points](const Point& point) {
+  ASSERT_OK(store->Points("exp", {kLoss}, {}, [&points](size_t, const Point& point) {
     EXPECT_EQ(point, (Point{1, 5, 2.5, 0}));
     ++points;
     return true;
@@ -197,7 +197,7 @@ TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
   ASSERT_OK_AND_ASSIGN(const auto writer, OpenStore(Options()));
   ASSERT_OK_AND_ASSIGN(const auto reader, OpenStore(read_only));
   EXPECT_OK(reader->Run("exp"));
-  EXPECT_OK(reader->Points("exp", kLoss, {}, Any));
+  EXPECT_OK(reader->Points("exp", {kLoss}, {}, Any));
   EXPECT_FALSE(reader->Stats().writable);
   StoreBatch batch;
   batch.runs.emplace_back().set_name("other");
@@ -247,7 +247,7 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
   };
   const Case cases[] = {
       {store::Family::kPoints, store::PointKey({1, 1, 1, 5}), "corrupt point in family points",
-       [](const Store& store) { return store.Points("exp", kLoss, {.attempt = 1}, Any); }},
+       [](const Store& store) { return store.Points("exp", {kLoss}, {.attempt = 1}, Any); }},
       {store::Family::kRows, store::StepKey({1, 1, 5}), "corrupt step row in family default",
        [](const Store& store) { return store.Steps("exp", {.attempt = 1}, AnyStep); }},
       {store::Family::kRows, store::AttemptKey(1, 1), "corrupt foreshock.model.AttemptRow",
@@ -310,7 +310,7 @@ TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
     table.seekp(3);
     table.put(byte);
   }
-  EXPECT_THAT(store->Points("exp", kLoss, {.attempt = 1}, Any),
+  EXPECT_THAT(store->Points("exp", {kLoss}, {.attempt = 1}, Any),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("Corruption")));
 }
 

@@ -60,7 +60,7 @@ model::ShardReport Report(int64_t step, uint32_t rank, const std::string& instan
 std::vector<Point> ReadPoints(const Store& store, const std::string& run, const SeriesKey& series,
                               const StepRange& range = {}) {
   std::vector<Point> points;
-  EXPECT_OK(store.Points(run, series, range, [&points](const Point& point) {
+  EXPECT_OK(store.Points(run, {series}, range, [&points](size_t, const Point& point) {
     points.push_back(point);
     return true;
   }));
@@ -134,7 +134,8 @@ TEST_P(StoreTest, EveryReadOfAnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
   EXPECT_THAT(store_->Events("c"), not_found);
   EXPECT_THAT(store_->Coactivation("c", 1), not_found);
   EXPECT_THAT(store_->Series("c", {}), not_found);
-  EXPECT_THAT(store_->Points("c", kLoss, {}, [](const auto&) { return true; }), not_found);
+  EXPECT_THAT(store_->Points("c", {kLoss}, {}, [](size_t, const auto&) { return true; }),
+              not_found);
   EXPECT_THAT(store_->Steps("c", {}, [](const auto&) { return true; }), not_found);
   EXPECT_THAT(store_->DeleteRun("c"), not_found);
 }
@@ -358,8 +359,8 @@ TEST_P(StoreTest, VisitorsStopEarly) {
   batch.steps.push_back(Step("exp", 2, 2, {{kLoss, 1.0, 0}}));
   Write(batch);
   int seen = 0;
-  const auto three = [&seen](const auto&) { return ++seen % 3 != 0; };
-  EXPECT_OK(store_->Points("exp", kLoss, {}, three));
+  const auto three = [&seen](const auto&...) { return ++seen % 3 != 0; };
+  EXPECT_OK(store_->Points("exp", {kLoss}, {}, three));
   EXPECT_EQ(seen, 3);
   EXPECT_OK(store_->Steps("exp", {}, three));
   EXPECT_EQ(seen, 6);
@@ -372,7 +373,7 @@ TEST_P(StoreTest, AVisitorMayReadAndWriteTheStore) {
   batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
   batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
   Write(batch);
-  ASSERT_OK(store_->Points("exp", kLoss, {}, [this](const Point& point) {
+  ASSERT_OK(store_->Points("exp", {kLoss}, {}, [this](size_t, const Point& point) {
     StoreBatch more;
     more.steps.push_back(Step("exp", 1, point.step + 1, {{kLoss, 2.0, 0}}));
     EXPECT_OK(store_->Write(more));
