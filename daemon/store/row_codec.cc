@@ -5,48 +5,17 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/store/bytes.h"
 
 namespace foreshock::store {
 namespace {
 
 constexpr std::string_view kMagic = "foreshock store";
 
-// Bits of StepRow's last byte.
+// Bits of a StepRow.
 constexpr uint8_t kStepSkipped = 1u << 0;
 constexpr uint8_t kStepPartial = 1u << 1;
 constexpr uint8_t kStepLate = 1u << 2;
-
-void PutFixed(uint64_t value, int bytes, std::string* out) {
-  for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
-}
-
-void PutVarint(uint64_t value, std::string* out) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
-  out->push_back(static_cast<char>(value));
-}
-
-bool TakeFixed(size_t bytes, std::string_view* in, uint64_t* value) {
-  if (in->size() < bytes) return false;
-  *value = 0;
-  for (size_t i = 0; i < bytes; ++i) {
-    *value |= static_cast<uint64_t>(static_cast<uint8_t>((*in)[i])) << (8 * i);
-  }
-  in->remove_prefix(bytes);
-  return true;
-}
-
-// Shortest form only, at most `max`.
-bool TakeVarint(uint64_t max, std::string_view* in, uint64_t* value) {
-  *value = 0;
-  for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
-    const uint64_t byte = static_cast<uint8_t>(in->front());
-    in->remove_prefix(1);
-    if (shift == 63 && byte > 1) return false;
-    *value |= (byte & 0x7f) << shift;
-    if (byte < 0x80) return (byte != 0 || shift == 0) && *value <= max;
-  }
-  return false;
-}
 
 bool FitsF32(double value) {
   // Compared before the conversion: converting what is out of range is undefined.
@@ -78,11 +47,19 @@ bool DecodeFormat(std::string_view row, uint32_t* format) {
   return row.empty();
 }
 
+Storage StoredAs(Storage storage, double value) {
+  const bool fits = storage == Storage::kF32   ? FitsF32(value)
+                    : storage == Storage::kI64 ? FitsI64(value)
+                                               : true;
+  return fits ? storage : Storage::kF64;
+}
+
+double Kept(Storage storage, double value) {
+  return StoredAs(storage, value) == Storage::kF32 ? double{static_cast<float>(value)} : value;
+}
+
 std::string EncodePoint(Storage storage, double value, uint32_t flags) {
-  if ((storage == Storage::kF32 && !FitsF32(value)) ||
-      (storage == Storage::kI64 && !FitsI64(value))) {
-    storage = Storage::kF64;
-  }
+  storage = StoredAs(storage, value);
   std::string row;
   row.push_back(static_cast<char>(storage));
   PutVarint(flags, &row);
@@ -133,13 +110,24 @@ absl::Status CheckPoint(const ClosedStep& step, const Sample& sample) {
                                           sample.value, "; only finite values are points"));
 }
 
+uint8_t StepBits(const StepRow& step) {
+  return (step.skipped ? kStepSkipped : 0) | (step.partial ? kStepPartial : 0) |
+         (step.late ? kStepLate : 0);
+}
+
+bool SetStepBits(uint64_t bits, StepRow* step) {
+  step->skipped = (bits & kStepSkipped) != 0;
+  step->partial = (bits & kStepPartial) != 0;
+  step->late = (bits & kStepLate) != 0;
+  return bits == StepBits(*step);
+}
+
 std::string EncodeStep(const StepRow& step) {
   std::string row;
   PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, &row);
   PutVarint(step.tokens, &row);
   PutVarint(step.ranks, &row);
-  row.push_back(static_cast<char>((step.skipped ? kStepSkipped : 0) |
-                                  (step.partial ? kStepPartial : 0) | (step.late ? kStepLate : 0)));
+  row.push_back(static_cast<char>(StepBits(step)));
   return row;
 }
 
@@ -150,15 +138,11 @@ bool DecodeStep(std::string_view row, StepRow* step) {
   if (!(TakeFixed(8, &row, &time) &&
         TakeVarint(std::numeric_limits<uint64_t>::max(), &row, &step->tokens) &&
         TakeVarint(std::numeric_limits<uint32_t>::max(), &row, &ranks) &&
-        TakeFixed(1, &row, &bits) && row.empty())) {
+        TakeFixed(1, &row, &bits) && row.empty() && SetStepBits(bits, step))) {
     return false;
   }
-  if ((bits & ~uint64_t{kStepSkipped | kStepPartial | kStepLate}) != 0) return false;
   step->time_unix_ns = static_cast<int64_t>(time);
   step->ranks = static_cast<uint32_t>(ranks);
-  step->skipped = (bits & kStepSkipped) != 0;
-  step->partial = (bits & kStepPartial) != 0;
-  step->late = (bits & kStepLate) != 0;
   return true;
 }
 

@@ -25,15 +25,23 @@ inline constexpr uint32_t kFormat = 0;
 std::string EncodeFormat(uint32_t format);
 bool DecodeFormat(std::string_view row, uint32_t* format);
 
-// `value` must be finite. It is stored as `storage` where that keeps it: f32 within 2^-24 relative,
-// i64 exactly. What would overflow, vanish or lose precision beyond that (a float's subnormals, a
-// fraction in a counter) is stored as f64, so a finite value stays finite and a nonzero one
-// nonzero.
+// What the finite `value` of an indicator of `storage` is stored as: `storage` where that keeps it,
+// f32 within 2^-24 relative, i64 exactly. What would overflow, vanish or lose precision beyond that
+// (a float's subnormals, a fraction in a counter) is stored as f64, so a finite value stays finite
+// and a nonzero one nonzero.
+Storage StoredAs(Storage storage, double value);
+// The value that comes back.
+double Kept(Storage storage, double value);
+
 std::string EncodePoint(Storage storage, double value, uint32_t flags);
 bool DecodePoint(std::string_view row, double* value, uint32_t* flags);
 
 // Internal, naming run, step and series, if a sample of the step is not finite.
 absl::Status CheckPoint(const ClosedStep& step, const Sample& sample);
+
+// skipped, partial and late as the bits of one number. False: there are others in it.
+uint8_t StepBits(const StepRow& step);
+bool SetStepBits(uint64_t bits, StepRow* step);
 
 // The attempt and the step are in the key and stay untouched.
 std::string EncodeStep(const StepRow& step);
