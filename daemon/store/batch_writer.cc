@@ -149,11 +149,11 @@ absl::StatusOr<BatchWriter::NewHead> BatchWriter::AppendStep(const ClosedStep& s
   ids_.BeginStep(run);
   for (const Sample& sample : step.samples) {
     FORESHOCK_RETURN_IF_ERROR(CheckPoint(step, sample));
-    FORESHOCK_ASSIGN_OR_RETURN(const IdTable::Series* series,
-                               ids_.FindOrAddSeries(view, run, sample.series, out,
-                                                    database.family(Family::kRows)));
-    points_.push_back({series->id, sample.value, sample.flags,
-                       StoredAs(series->storage, sample.value)});
+    FORESHOCK_ASSIGN_OR_RETURN(
+        const IdTable::Series* series,
+        ids_.FindOrAddSeries(view, run, sample.series, out, database.family(Family::kRows)));
+    points_.push_back(
+        {series->id, sample.value, sample.flags, StoredAs(series->storage, sample.value)});
   }
   SortById(&points_);
   FORESHOCK_RETURN_IF_ERROR(PutRow(database.family(Family::kHeads),

@@ -26,6 +26,14 @@ bool TakeDouble(std::string_view* in, double* value) {
   return std::isfinite(*value);
 }
 
+// Of finite values, but it may have overflowed.
+bool TakeSum(std::string_view* in, double* sum) {
+  uint64_t bits = 0;
+  if (!TakeFixed(8, in, &bits)) return false;
+  *sum = std::bit_cast<double>(bits);
+  return true;
+}
+
 // Kind, count and first step; then the steps as a column.
 void PutHead(ChunkKind kind, size_t count, int64_t window_start, int64_t first_step,
              std::string* out) {
@@ -158,6 +166,15 @@ std::string EncodeChunk(Storage storage, int64_t window_start,
   return row;
 }
 
+bool DecodeChunkCount(std::string_view row, uint32_t* count) {
+  if (KindOf(row) == ChunkKind::kNone) return false;
+  row.remove_prefix(1);
+  uint64_t more = 0;
+  if (!TakeVarint(kChunkPointsMax - 1, &row, &more)) return false;
+  *count = static_cast<uint32_t>(more + 1);
+  return true;
+}
+
 bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary* summary) {
   if (KindOf(row) == ChunkKind::kDownsampled) {
     std::vector<ChunkSummary> parts;
@@ -184,7 +201,7 @@ bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary
   summary->last_step = WrapAdd(summary->first_step, static_cast<int64_t>(length));
   summary->flags = static_cast<uint32_t>(flags);
   return summary->last_step > summary->first_step && TakeDouble(&in, &summary->min) &&
-         TakeDouble(&in, &summary->max) && TakeDouble(&in, &summary->sum) &&
+         TakeDouble(&in, &summary->max) && TakeSum(&in, &summary->sum) &&
          TakeDouble(&in, &summary->last);
 }
 

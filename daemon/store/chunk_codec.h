@@ -58,6 +58,9 @@ std::string EncodeChunk(Storage storage, int64_t window_start, absl::Span<const 
 // Appends. On false `points` may have grown.
 bool DecodeChunk(std::string_view row, int64_t window_start, std::vector<ChunkPoint>* points);
 
+// How many points, parts or step rows a chunk of any kind has, by its first bytes alone.
+bool DecodeChunkCount(std::string_view row, uint32_t* count);
+
 // Of a chunk of points or a downsampled one. Chunks of 512 points and more have it in front; for
 // smaller ones the points are decoded.
 bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary* summary);

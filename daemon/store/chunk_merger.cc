@@ -98,7 +98,7 @@ absl::StatusOr<std::optional<typename ChunkMerger<Rows>::Chunk>> ChunkMerger<Row
 
 template <typename Rows>
 absl::Status ChunkMerger<Rows>::Load(Chunk* chunk) const {
-  if (!chunk->rows.empty()) return absl::OkStatus();
+  if (!chunk->rows.empty() || !chunk->stored) return absl::OkStatus();
   if (Rows::Decode(chunk->bytes, chunk->window.first, &chunk->rows)) return absl::OkStatus();
   const std::string key = ChunkKey({run_, series_, attempt_, chunk->window});
   return CorruptRow(FamilyName(Family::kChunks), key, Rows::kName, chunk->bytes);

@@ -76,8 +76,8 @@ class ChunkMerger {
   uint32_t series_ = 0;
   // Its newest chunks, in step order.
   std::deque<Chunk> tail_;
-  bool left_known_ = false;   // all chunks of the series are in tail_
-  bool left_closed_ = false;  // chunks to the left of tail_ must not be touched
+  bool left_known_ = false;       // all chunks of the series are in tail_
+  bool left_closed_ = false;      // chunks to the left of tail_ must not be touched
   std::vector<Window> absorbed_;  // stored chunks that are now part of another
 };
 

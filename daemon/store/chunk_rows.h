@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
 #include "daemon/store/chunk_codec.h"
@@ -24,7 +25,7 @@ inline constexpr uint8_t kBaseExponent = 8;
 
 struct PointRows {
   using Row = ChunkPoint;
-  static constexpr std::string_view kName = "chunk";
+  static constexpr absl::string_view kName = "chunk";
   // Steps rise. Lossless: the values are what the catalogue's storage has left of them.
   static std::string Encode(int64_t window_first, absl::Span<const Row> rows);
   // Appends; false: corrupt.
@@ -34,7 +35,7 @@ struct PointRows {
 // The attempt of a step row is in the key and stays untouched.
 struct StepRows {
   using Row = StepRow;
-  static constexpr std::string_view kName = "step chunk";
+  static constexpr absl::string_view kName = "step chunk";
   static std::string Encode(int64_t window_first, absl::Span<const Row> rows);
   static bool Decode(std::string_view bytes, int64_t window_first, std::vector<Row>* rows);
 };

@@ -24,27 +24,31 @@ absl::Status CorruptHead(std::string_view key, std::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<Fold> Fold::Of(const ReadView& view, uint32_t run, uint64_t points_max) {
-  Fold fold(&view, run);
-  FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
-      Family::kHeads, RunPrefix(run),
-      [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
-        HeadId id;
-        HeadReader head;
-        if (!DecodeHeadKey(key, &id) || !head.Open(bytes)) return CorruptHead(key, bytes);
-        if (fold.attempts_.empty() || fold.attempts_.back().number != id.attempt) {
-          fold.attempts_.push_back({.number = id.attempt, .first_seq = id.seq});
-        }
-        Attempt& attempt = fold.attempts_.back();
-        attempt.last_seq = id.seq;
-        attempt.heads.push_back({head.row(), std::string(bytes)});
-        fold.points_ += head.points();
-        return fold.points_ < points_max;
-      }));
+absl::StatusOr<RunFold> RunFold::Of(const ReadView& view, uint32_t run, uint64_t points_max) {
+  RunFold fold(&view, run);
+  uint64_t points = 0;
+  FORESHOCK_RETURN_IF_ERROR(
+      view.ScanPrefix(Family::kHeads, RunPrefix(run),
+                      [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
+                        HeadId id;
+                        HeadReader head;
+                        if (!DecodeHeadKey(key, &id) || !head.Open(bytes))
+                          return CorruptHead(key, bytes);
+                        if (fold.attempts_.empty() || fold.attempts_.back().number != id.attempt) {
+                          fold.attempts_.push_back({.number = id.attempt, .first_seq = id.seq});
+                        }
+                        Attempt& attempt = fold.attempts_.back();
+                        attempt.last_seq = id.seq;
+                        attempt.heads.push_back({head.row(), std::string(bytes)});
+                        attempt.points += head.points();
+                        points += head.points();
+                        fold.complete_ = points < points_max;
+                        return fold.complete_;
+                      }));
   return fold;
 }
 
-absl::StatusOr<Fold::Columns> Fold::Transpose(absl::Span<const Head> heads) {
+absl::StatusOr<RunFold::Columns> RunFold::Transpose(absl::Span<const Head> heads) {
   Columns columns;
   std::vector<uint32_t> counts;
   for (const Head& head : heads) {
@@ -74,7 +78,7 @@ absl::StatusOr<Fold::Columns> Fold::Transpose(absl::Span<const Head> heads) {
   return columns;
 }
 
-absl::Status Fold::Write(Commit commit, absl::FunctionRef<bool()> go_on) {
+absl::Status RunFold::Write(Commit commit, absl::FunctionRef<absl::Status()> go_on) {
   for (Attempt& attempt : attempts_) {
     FORESHOCK_RETURN_IF_ERROR(WriteAttempt(attempt, commit, go_on));
     attempt.heads.clear();
@@ -82,8 +86,8 @@ absl::Status Fold::Write(Commit commit, absl::FunctionRef<bool()> go_on) {
   return absl::OkStatus();
 }
 
-absl::Status Fold::WriteAttempt(const Attempt& attempt, Commit commit,
-                                absl::FunctionRef<bool()> go_on) {
+absl::Status RunFold::WriteAttempt(const Attempt& attempt, Commit commit,
+                                   absl::FunctionRef<absl::Status()> go_on) {
   int64_t last_step = std::numeric_limits<int64_t>::min();
   std::vector<StepRow> step_rows;
   for (const Head& head : attempt.heads) {
@@ -101,7 +105,7 @@ absl::Status Fold::WriteAttempt(const Attempt& attempt, Commit commit,
   std::vector<ChunkPoint> points;
   for (size_t s = 0; s + 1 < columns.starts.size(); ++s) {
     if (columns.starts[s] == columns.starts[s + 1]) continue;
-    if (!go_on()) return absl::CancelledError("store: the fold was called off");
+    FORESHOCK_RETURN_IF_ERROR(go_on());
     points.clear();
     for (uint32_t c = columns.starts[s]; c < columns.starts[s + 1]; ++c) {
       const Cell& cell = columns.cells[c];
@@ -110,16 +114,16 @@ absl::Status Fold::WriteAttempt(const Attempt& attempt, Commit commit,
     KeepNewest(&points);
     FORESHOCK_RETURN_IF_ERROR(merger.Merge(static_cast<uint32_t>(s), points));
     if (batch.GetDataSize() < kBatchBytes) continue;
-    FORESHOCK_RETURN_IF_ERROR(commit(&batch));
+    FORESHOCK_RETURN_IF_ERROR(commit(&batch, 0, 0));
     batch.Clear();
   }
   // Ranges of successive folds do not overlap: overlapping ones would cost a reader their square.
-  FORESHOCK_RETURN_IF_ERROR(FromRocks(
-      batch.DeleteRange(view_->database().family(Family::kHeads),
-                        HeadKey({run_, attempt.number, attempt.first_seq}),
-                        HeadKey({run_, attempt.number, attempt.last_seq + 1})),
-      "store: cannot batch a deletion"));
-  return commit(&batch);
+  FORESHOCK_RETURN_IF_ERROR(
+      FromRocks(batch.DeleteRange(view_->database().family(Family::kHeads),
+                                  HeadKey({run_, attempt.number, attempt.first_seq}),
+                                  HeadKey({run_, attempt.number, attempt.last_seq + 1})),
+                "store: cannot batch a deletion"));
+  return commit(&batch, attempt.heads.size(), attempt.points);
 }
 
 }  // namespace foreshock::store

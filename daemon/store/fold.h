@@ -1,6 +1,6 @@
 // One fold: the oldest heads of a run turned from step order into series order and put into chunks.
 //
-//   FORESHOCK_ASSIGN_OR_RETURN(Fold fold, Fold::Of(view, run, points_max));
+//   FORESHOCK_ASSIGN_OR_RETURN(RunFold fold, RunFold::Of(view, run, points_max));
 //   if (!fold.empty()) FORESHOCK_RETURN_IF_ERROR(fold.Write(commit));
 //
 // It goes to the database in several batches, so that none holds the writer up for long; the last
@@ -25,21 +25,24 @@
 
 namespace foreshock::store {
 
-class Fold {
+class RunFold {
  public:
-  // A batch to write. May answer no: the fold ends with that.
-  using Commit = absl::FunctionRef<absl::Status(rocksdb::WriteBatch* batch)>;
+  // A batch to write, with how many heads it removes and how many points those hold. May answer no:
+  // the fold ends with that.
+  using Commit =
+      absl::FunctionRef<absl::Status(rocksdb::WriteBatch* batch, uint64_t heads, uint64_t points)>;
 
   // Takes the oldest heads of each attempt until they hold `points_max` points, at least one.
   // DataLoss names a corrupt head.
-  static absl::StatusOr<Fold> Of(const ReadView& view, uint32_t run, uint64_t points_max);
+  static absl::StatusOr<RunFold> Of(const ReadView& view, uint32_t run, uint64_t points_max);
 
   bool empty() const { return attempts_.empty(); }
-  uint64_t points() const { return points_; }
+  // These are all heads of the run at the view's moment.
+  bool complete() const { return complete_; }
 
-  // Memory: 16 bytes per point and the batch. Between two series `go_on` is asked; Cancelled if it
-  // says no. Consumes the fold.
-  absl::Status Write(Commit commit, absl::FunctionRef<bool()> go_on);
+  // Memory: 32 bytes per point, with the heads themselves, and the batch. Between two series
+  // `go_on` is asked; the fold ends with the error that it answers. Consumes the fold.
+  absl::Status Write(Commit commit, absl::FunctionRef<absl::Status()> go_on);
 
  private:
   struct Head {
@@ -50,6 +53,7 @@ class Fold {
     uint32_t number = 0;
     uint64_t first_seq = 0;
     uint64_t last_seq = 0;
+    uint64_t points = 0;
     std::vector<Head> heads{};  // in the order of their writing
   };
   // One point of an attempt, behind its series.
@@ -65,14 +69,14 @@ class Fold {
     std::vector<Cell> cells{};
   };
 
-  Fold(const ReadView* view, uint32_t run) : view_(view), run_(run) {}
+  RunFold(const ReadView* view, uint32_t run) : view_(view), run_(run) {}
   static absl::StatusOr<Columns> Transpose(absl::Span<const Head> heads);
   absl::Status WriteAttempt(const Attempt& attempt, Commit commit,
-                            absl::FunctionRef<bool()> go_on);
+                            absl::FunctionRef<absl::Status()> go_on);
 
   const ReadView* view_;
   uint32_t run_;
-  uint64_t points_ = 0;
+  bool complete_ = true;
   std::vector<Attempt> attempts_;
 };
 

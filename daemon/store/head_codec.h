@@ -35,7 +35,7 @@ class HeadReader {
   // Reads the step row. `bytes` must outlive the reader.
   bool Open(std::string_view bytes);
 
-  const StepRow& row() const { return row_; }      // attempt 0
+  const StepRow& row() const { return row_; }  // attempt 0
   uint64_t points() const { return points_; }  // in all
 
   // The next point; false at the end and where the row is corrupt.

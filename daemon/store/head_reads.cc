@@ -21,23 +21,24 @@ absl::Status VisitHeads(const ReadView& view, uint32_t run, absl::Span<const Str
   absl::flat_hash_set<uint32_t> done;
   for (const Stretch& of_attempt : stretches) {
     if (!done.insert(of_attempt.attempt).second) continue;
-    FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
-        Family::kHeads, HeadPrefix(run, of_attempt.attempt),
-        [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
-          HeadReader head;
-          bool whole = head.Open(bytes);
-          for (size_t i = 0; whole && i < stretches.size(); ++i) {
-            const Stretch& stretch = stretches[i];
-            const int64_t step = head.row().step;
-            if (stretch.attempt == of_attempt.attempt && stretch.first <= step &&
-                step <= stretch.last) {
-              whole = visit(i, &head);
-              break;
-            }
-          }
-          if (!whole) return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
-          return true;
-        }));
+    FORESHOCK_RETURN_IF_ERROR(
+        view.ScanPrefix(Family::kHeads, HeadPrefix(run, of_attempt.attempt),
+                        [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
+                          HeadReader head;
+                          bool whole = head.Open(bytes);
+                          for (size_t i = 0; whole && i < stretches.size(); ++i) {
+                            const Stretch& stretch = stretches[i];
+                            const int64_t step = head.row().step;
+                            if (stretch.attempt == of_attempt.attempt && stretch.first <= step &&
+                                step <= stretch.last) {
+                              whole = visit(i, &head);
+                              break;
+                            }
+                          }
+                          if (!whole)
+                            return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
+                          return true;
+                        }));
   }
   return absl::OkStatus();
 }
@@ -66,20 +67,19 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
     absl::Span<const uint32_t> series) {
   std::vector<OpenRows<ChunkPoint>> open(series.size(), OpenRows<ChunkPoint>(stretches.size()));
   if (series.empty()) return open;
-  FORESHOCK_RETURN_IF_ERROR(
-      VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
-        // Both are in rising order of the series; what comes after the last wanted one is not read.
-        size_t wanted = 0;
-        HeadPoint point;
-        while (head->Next(&point)) {
-          while (series[wanted] < point.series) {
-            if (++wanted == series.size()) return true;
-          }
-          if (series[wanted] != point.series) continue;
-          open[wanted][stretch].push_back({head->row().step, point.value, point.flags});
-        }
-        return head->whole();
-      }));
+  FORESHOCK_RETURN_IF_ERROR(VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
+    // Both are in rising order of the series; what comes after the last wanted one is not read.
+    size_t wanted = 0;
+    HeadPoint point;
+    while (head->Next(&point)) {
+      while (series[wanted] < point.series) {
+        if (++wanted == series.size()) return true;
+      }
+      if (series[wanted] != point.series) continue;
+      open[wanted][stretch].push_back({head->row().step, point.value, point.flags});
+    }
+    return head->whole();
+  }));
   for (OpenRows<ChunkPoint>& of_series : open) {
     for (std::vector<ChunkPoint>& rows : of_series) KeepNewest(&rows);
   }
@@ -89,11 +89,10 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
 absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
                                                 absl::Span<const Stretch> stretches) {
   OpenRows<StepRow> open(stretches.size());
-  FORESHOCK_RETURN_IF_ERROR(
-      VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
-        open[stretch].push_back(head->row());
-        return true;
-      }));
+  FORESHOCK_RETURN_IF_ERROR(VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
+    open[stretch].push_back(head->row());
+    return true;
+  }));
   for (std::vector<StepRow>& rows : open) KeepNewest(&rows);
   return open;
 }

@@ -19,9 +19,9 @@ using OpenRows = std::vector<std::vector<Row>>;
 
 // The points of the wanted series, by their place in `series` (ids in rising order) and then by
 // stretch. Reads the heads of the stretches' attempts once. DataLoss names a corrupt head.
-absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(const ReadView& view, uint32_t run,
-                                                                absl::Span<const Stretch> stretches,
-                                                                absl::Span<const uint32_t> series);
+absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
+    const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
+    absl::Span<const uint32_t> series);
 
 absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
                                                 absl::Span<const Stretch> stretches);

@@ -95,8 +95,7 @@ absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& 
                                                                 const SeriesKey& key,
                                                                 rocksdb::WriteBatch* batch,
                                                                 rocksdb::ColumnFamilyHandle* rows) {
-  SeriesByKey::value_type*& expected =
-      run->last == nullptr ? run->first : run->last->second.next;
+  SeriesByKey::value_type*& expected = run->last == nullptr ? run->first : run->last->second.next;
   if (expected != nullptr && expected->first == key) {
     run->last = expected;
     return &expected->second;

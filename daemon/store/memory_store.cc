@@ -95,11 +95,8 @@ Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
 
 // What comes back out of a stored point.
 Point Stored(const Sample& sample, const StepRow& step) {
-  Point point{step.attempt, step.step, 0, 0};
-  store::DecodePoint(
-      store::EncodePoint(StorageOf(sample.series.indicator), sample.value, sample.flags),
-      &point.value, &point.flags);
-  return point;
+  return {step.attempt, step.step, store::Kept(StorageOf(sample.series.indicator), sample.value),
+          sample.flags};
 }
 
 class MemoryStore final : public Store {

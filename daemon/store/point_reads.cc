@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t r
 struct PointPlan {
   std::vector<uint32_t> ids;
   std::vector<Stretch> stretches;
-  std::vector<uint32_t> sorted_ids;              // without unknown ones, each once
+  std::vector<uint32_t> sorted_ids;        // without unknown ones, each once
   std::vector<OpenRows<ChunkPoint>> open;  // as sorted_ids
 
   const OpenRows<ChunkPoint>& OpenOf(uint32_t id) const {
@@ -71,8 +71,7 @@ absl::StatusOr<PointPlan> PlanPoints(const ReadView& view, uint32_t run,
   if (!plan.sorted_ids.empty() && plan.sorted_ids.front() == kUnknownSeries) {
     plan.sorted_ids.erase(plan.sorted_ids.begin());
   }
-  FORESHOCK_ASSIGN_OR_RETURN(plan.open,
-                             ReadOpenPoints(view, run, plan.stretches, plan.sorted_ids));
+  FORESHOCK_ASSIGN_OR_RETURN(plan.open, ReadOpenPoints(view, run, plan.stretches, plan.sorted_ids));
   return plan;
 }
 
@@ -89,8 +88,7 @@ absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const Ser
     for (size_t s = 0; s < plan.stretches.size(); ++s) {
       const Stretch& stretch = plan.stretches[s];
       FORESHOCK_ASSIGN_OR_RETURN(
-          const bool more,
-          reader.Read(plan.ids[i], stretch, open[s], [&](const ChunkPoint& point) {
+          const bool more, reader.Read(plan.ids[i], stretch, open[s], [&](const ChunkPoint& point) {
             return visit(i, {stretch.attempt, point.step, point.value, point.flags});
           }));
       if (!more) return absl::OkStatus();
@@ -129,8 +127,8 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
         }
         return buckets.Add(stretch.attempt, summary) ? Whole::kTaken : Whole::kStop;
       };
-      FORESHOCK_ASSIGN_OR_RETURN(
-          const bool more, reader.Read(plan.ids[i], stretch, open[s], add_point, add_whole));
+      FORESHOCK_ASSIGN_OR_RETURN(const bool more,
+                                 reader.Read(plan.ids[i], stretch, open[s], add_point, add_whole));
       if (!more) return absl::OkStatus();
     }
     if (!buckets.Finish()) return absl::OkStatus();

@@ -34,6 +34,10 @@ absl::StatusOr<ReadView> ReadView::Of(const DatabaseHolder& holder) {
   return ReadView(std::move(lease));
 }
 
+ReadView ReadView::Of(const Database& database) {
+  return ReadView(DatabaseHolder::Lease(nullptr, &database));
+}
+
 absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
                                                          const std::string& key) const {
   rocksdb::ReadOptions options;

@@ -30,6 +30,8 @@ class ReadView {
       absl::FunctionRef<absl::StatusOr<bool>(std::string_view key, std::string_view value)>;
 
   static absl::StatusOr<ReadView> Of(const DatabaseHolder& holder);
+  // Of a database that outlives it.
+  static ReadView Of(const Database& database);
   ReadView(ReadView&&) = default;
 
   absl::StatusOr<std::optional<std::string>> Get(Family family, const std::string& key) const;
@@ -54,15 +56,15 @@ class ReadView {
   std::unique_ptr<rocksdb::ManagedSnapshot> snapshot_;  // goes before the lease
 };
 
-// Goes to and fro over the rows of a family that begin with a prefix; cheaper than a scan each where
-// many places are looked at. Must not outlive its view. Thread-compatible.
+// Goes to and fro over the rows of a family that begin with a prefix; cheaper than a scan each
+// where many places are looked at. Must not outlive its view. Thread-compatible.
 class RowIterator {
  public:
   RowIterator(const ReadView& view, Family family, const std::string& prefix);
   RowIterator(const RowIterator&) = delete;
   RowIterator& operator=(const RowIterator&) = delete;
 
-  void Seek(const std::string& key) { it_->Seek(key); }            // first row not before `key`
+  void Seek(const std::string& key) { it_->Seek(key); }             // first row not before `key`
   void SeekBack(const std::string& key) { it_->SeekForPrev(key); }  // last row not after `key`
   void Next() { it_->Next(); }
 

@@ -58,49 +58,46 @@ double Kept(Storage storage, double value) {
   return StoredAs(storage, value) == Storage::kF32 ? double{static_cast<float>(value)} : value;
 }
 
-std::string EncodePoint(Storage storage, double value, uint32_t flags) {
-  storage = StoredAs(storage, value);
-  std::string row;
-  row.push_back(static_cast<char>(storage));
-  PutVarint(flags, &row);
+void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out) {
+  out->push_back(static_cast<char>(storage));
+  PutVarint(flags, out);
   switch (storage) {
     case Storage::kF32:
-      PutFixed(std::bit_cast<uint32_t>(static_cast<float>(value)), 4, &row);
+      PutFixed(std::bit_cast<uint32_t>(static_cast<float>(value)), 4, out);
       break;
     case Storage::kF64:
-      PutFixed(std::bit_cast<uint64_t>(value), 8, &row);
+      PutFixed(std::bit_cast<uint64_t>(value), 8, out);
       break;
     case Storage::kI64:
-      PutFixed(static_cast<uint64_t>(static_cast<int64_t>(value)), 8, &row);
+      PutFixed(static_cast<uint64_t>(static_cast<int64_t>(value)), 8, out);
       break;
   }
-  return row;
 }
 
-bool DecodePoint(std::string_view row, double* value, uint32_t* flags) {
-  if (row.empty()) return false;
-  const auto storage = static_cast<Storage>(row.front());
-  row.remove_prefix(1);
+bool TakePoint(std::string_view* in, double* value, uint32_t* flags) {
+  if (in->empty()) return false;
+  const auto storage = static_cast<Storage>(in->front());
+  in->remove_prefix(1);
   uint64_t bits = 0;
-  if (!TakeVarint(std::numeric_limits<uint32_t>::max(), &row, &bits)) return false;
+  if (!TakeVarint(kU32Max, in, &bits)) return false;
   *flags = static_cast<uint32_t>(bits);
   switch (storage) {
     case Storage::kF32:
-      if (!TakeFixed(4, &row, &bits)) return false;
+      if (!TakeFixed(4, in, &bits)) return false;
       *value = std::bit_cast<float>(static_cast<uint32_t>(bits));
       break;
     case Storage::kF64:
-      if (!TakeFixed(8, &row, &bits)) return false;
+      if (!TakeFixed(8, in, &bits)) return false;
       *value = std::bit_cast<double>(bits);
       break;
     case Storage::kI64:
-      if (!TakeFixed(8, &row, &bits)) return false;
+      if (!TakeFixed(8, in, &bits)) return false;
       *value = static_cast<double>(static_cast<int64_t>(bits));
       break;
     default:
       return false;
   }
-  return row.empty() && std::isfinite(*value);
+  return std::isfinite(*value);
 }
 
 absl::Status CheckPoint(const ClosedStep& step, const Sample& sample) {
@@ -122,23 +119,19 @@ bool SetStepBits(uint64_t bits, StepRow* step) {
   return bits == StepBits(*step);
 }
 
-std::string EncodeStep(const StepRow& step) {
-  std::string row;
-  PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, &row);
-  PutVarint(step.tokens, &row);
-  PutVarint(step.ranks, &row);
-  row.push_back(static_cast<char>(StepBits(step)));
-  return row;
+void AppendStep(const StepRow& step, std::string* out) {
+  PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, out);
+  PutVarint(step.tokens, out);
+  PutVarint(step.ranks, out);
+  out->push_back(static_cast<char>(StepBits(step)));
 }
 
-bool DecodeStep(std::string_view row, StepRow* step) {
+bool TakeStep(std::string_view* in, StepRow* step) {
   uint64_t time = 0;
   uint64_t ranks = 0;
   uint64_t bits = 0;
-  if (!(TakeFixed(8, &row, &time) &&
-        TakeVarint(std::numeric_limits<uint64_t>::max(), &row, &step->tokens) &&
-        TakeVarint(std::numeric_limits<uint32_t>::max(), &row, &ranks) &&
-        TakeFixed(1, &row, &bits) && row.empty() && SetStepBits(bits, step))) {
+  if (!(TakeFixed(8, in, &time) && TakeVarint(kU64Max, in, &step->tokens) &&
+        TakeVarint(kU32Max, in, &ranks) && TakeFixed(1, in, &bits) && SetStepBits(bits, step))) {
     return false;
   }
   step->time_unix_ns = static_cast<int64_t>(time);

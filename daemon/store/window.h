@@ -1,4 +1,5 @@
-// Dyadic windows of steps: what one chunk is about. Two windows are disjoint, or one holds the other.
+// Dyadic windows of steps: what one chunk is about. Two windows are disjoint, or one holds the
+// other.
 #pragma once
 
 #include <cstdint>

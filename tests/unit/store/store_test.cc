@@ -1,4 +1,4 @@
-// What both stores promise, tested on both.
+// What both stores promise, tested on both, and on one whose steps are all in chunks.
 #include "daemon/store/store.h"
 
 #include <cmath>
@@ -88,7 +88,7 @@ std::vector<std::string> ReadReports(const Store& store, const std::string& run,
   return reports;
 }
 
-enum class Kind { kMemory, kRocks };
+enum class Kind { kMemory, kRocks, kFolded };
 
 class StoreTest : public ::testing::TestWithParam<Kind> {
  protected:
@@ -103,15 +103,24 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
     ASSERT_OK_AND_ASSIGN(store_, OpenStore({.directory = directory_.File("data")}));
   }
 
-  void Write(const StoreBatch& batch) { ASSERT_OK(store_->Write(batch)); }
+  // Kind::kFolded: all reads are of chunks.
+  void Write(const StoreBatch& batch) {
+    ASSERT_OK(store_->Write(batch));
+    if (GetParam() != Kind::kFolded) return;
+    ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+    for (const model::RunRow& run : runs) ASSERT_OK(store_->Fold(run.name()));
+  }
 
   TempDir directory_;
   std::unique_ptr<Store> store_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, StoreTest, ::testing::Values(Kind::kMemory, Kind::kRocks),
+INSTANTIATE_TEST_SUITE_P(All, StoreTest,
+                         ::testing::Values(Kind::kMemory, Kind::kRocks, Kind::kFolded),
                          [](const auto& info) {
-                           return info.param == Kind::kMemory ? "Memory" : "Rocks";
+                           return info.param == Kind::kMemory  ? "Memory"
+                                  : info.param == Kind::kRocks ? "Rocks"
+                                                               : "Folded";
                          });
 
 TEST_P(StoreTest, IsEmptyAtFirstAndNamesNoRuns) {
