@@ -19,7 +19,7 @@ std::string_view StdView(const rocksdb::Slice& slice) { return {slice.data(), sl
 absl::StatusOr<std::string_view> Unsealed(Family family, std::string_view key,
                                           std::string_view value) {
   std::string_view row = value;
-  if (!Unseal(key, &row)) return CorruptRow(FamilyName(family), key, "checksum", value);
+  if (!Unseal(key, &row)) return WrongChecksum(FamilyName(family), key, value);
   return row;
 }
 
