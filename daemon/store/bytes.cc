@@ -3,7 +3,9 @@
 namespace foreshock::store {
 
 void PutFixed(uint64_t value, int bytes, std::string* out) {
-  for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
+  char text[8];
+  for (int i = 0; i < 8; ++i) text[i] = static_cast<char>(value >> (8 * i));
+  out->append(text, static_cast<size_t>(bytes));
 }
 
 bool TakeFixed(size_t bytes, std::string_view* in, uint64_t* value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/base/attributes.h"
 #include "daemon/store/bit_stream.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/predictor.h"
@@ -19,37 +20,67 @@ constexpr uint64_t kFirstPredictor = 3;
 // A Rice code's unary part of this length announces 64 plain bits instead.
 constexpr int kRiceEscape = 20;
 constexpr int kLowBitsMax = 57;
+constexpr int kPeekBits = 57;
+
+constexpr uint64_t LowBits(int bits) { return (uint64_t{1} << bits) - 1; }
 
 // How many low bits of the next residual are stored plainly: what a geometric distribution of the
-// residuals so far would ask for. Their mean runs over about 32 of them.
+// residuals so far would ask for, the newest left out (so that a decoder need not wait for it).
+// Their mean runs over about 32 of them.
 class RiceState {
  public:
-  explicit RiceState(int low_bits) : sum_(uint64_t{1} << (low_bits + kWindow)) {}
+  explicit RiceState(int low_bits)
+      : sum_(uint64_t{1} << (low_bits + kWindow)), low_bits_(low_bits) {}
 
-  int LowBits() const {
+  int low_bits() const { return low_bits_; }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(uint64_t residual) {
     // 0.69 of the mean, about ln 2.
-    return std::min<int>(std::bit_width((sum_ - (sum_ >> 2) - (sum_ >> 4)) >> kWindow),
-                         kLowBitsMax);
-  }
-  void Add(uint64_t residual) {
+    const uint64_t scale = (sum_ - (sum_ >> 2) - (sum_ >> 4)) >> kWindow;
+    low_bits_ = std::min(63 - std::countl_zero(2 * scale + 1), kLowBitsMax);
     sum_ += std::min(residual, uint64_t{1} << kLowBitsMax) - (sum_ >> kWindow);
   }
 
  private:
   static constexpr int kWindow = 5;
   uint64_t sum_;
+  int low_bits_;
 };
 
 void PutRice(uint64_t residual, int low_bits, BitWriter* bits) {
   const uint64_t quotient = residual >> low_bits;
-  if (quotient >= kRiceEscape) {
+  if (quotient >= kRiceEscape) [[unlikely]] {
     bits->Put(uint64_t{1} << kRiceEscape, kRiceEscape + 1);
-    bits->Put(residual & 0xffffffffu, 32);
+    bits->Put(residual & kU32Max, 32);
     bits->Put(residual >> 32, 32);
     return;
   }
   bits->Put(uint64_t{1} << quotient, static_cast<int>(quotient) + 1);
-  bits->Put(residual & ((uint64_t{1} << low_bits) - 1), low_bits);
+  bits->Put(residual & LowBits(low_bits), low_bits);
+}
+
+// False: no Rice code.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool TakeRice(int low_bits, BitReader* bits,
+                                                  uint64_t* residual) {
+  const uint64_t word = bits->Peek();
+  const int quotient = std::countr_zero(word | (uint64_t{1} << (kRiceEscape + 1)));
+  const int unary = quotient + 1;
+  if (quotient < kRiceEscape && unary + low_bits <= kPeekBits) [[likely]] {
+    *residual =
+        (static_cast<uint64_t>(quotient) << low_bits) | ((word >> unary) & LowBits(low_bits));
+    bits->Skip(unary + low_bits);
+    return true;
+  }
+  bits->Skip(unary);
+  if (quotient < kRiceEscape) {
+    *residual = (static_cast<uint64_t>(quotient) << low_bits) | (bits->Peek() & LowBits(low_bits));
+    bits->Skip(low_bits);
+    return true;
+  }
+  *residual = bits->Peek() & kU32Max;
+  bits->Skip(32);
+  *residual |= bits->Peek() << 32;
+  bits->Skip(32);
+  return quotient == kRiceEscape;
 }
 
 // Where the difference that leads to value `i` ends to repeat.
@@ -109,7 +140,7 @@ void PutResiduals(absl::Span<const int64_t> values, int low_bits, Predictor pred
   for (size_t i = 1; i < values.size(); ++i) {
     const int64_t value = WrapSub(values[i], values[0]);
     const uint64_t residual = ZigZag(WrapSub(value, predictor.Next()));
-    PutRice(residual, rice.LowBits(), &bits);
+    PutRice(residual, rice.low_bits(), &bits);
     rice.Add(residual);
     predictor.Add(value);
   }
@@ -122,19 +153,8 @@ bool TakeResiduals(std::string_view* in, int low_bits, Predictor predictor,
   RiceState rice(low_bits);
   BitReader bits(*in);
   for (size_t i = 1; i < values.size(); ++i) {
-    const uint64_t word = bits.Peek();
-    const int quotient = std::countr_zero(word | (uint64_t{1} << (kRiceEscape + 1)));
-    const int low = rice.LowBits();
     uint64_t residual = 0;
-    bits.Skip(static_cast<size_t>(quotient) + 1);
-    if (quotient < kRiceEscape) [[likely]] {
-      residual = (static_cast<uint64_t>(quotient) << low) | bits.Take(low);
-    } else if (quotient == kRiceEscape) {
-      residual = bits.Take(32);
-      residual |= bits.Take(32) << 32;
-    } else {
-      return false;
-    }
+    if (!TakeRice(rice.low_bits(), &bits, &residual)) return false;
     const int64_t value = WrapAdd(predictor.Next(), UnZigZag(residual));
     rice.Add(residual);
     predictor.Add(value);

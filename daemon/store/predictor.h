@@ -42,7 +42,7 @@ class SlopePredictor {
 
 // Calls `use` with the predictor of this number, freshly made, if there is one. Numbers are stored:
 // never renumber.
-inline constexpr uint64_t kPredictors = 8;
+inline constexpr uint64_t kPredictors = 6;
 template <typename Use>
 void WithPredictor(uint64_t number, Use&& use) {
   switch (number) {
@@ -53,15 +53,11 @@ void WithPredictor(uint64_t number, Use&& use) {
     case 2:
       return use(LevelPredictor<2>());
     case 3:
-      return use(LevelPredictor<3>());
+      return use(LevelPredictor<4>());
     case 4:
-      return use(LevelPredictor<5>());
-    case 5:
       return use(SlopePredictor<0>());
-    case 6:
-      return use(SlopePredictor<2>());
-    case 7:
-      return use(SlopePredictor<4>());
+    case 5:
+      return use(SlopePredictor<3>());
     default:
       return;
   }

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "daemon/store/bytes.h"
@@ -91,38 +93,47 @@ bool FromBits(Form form, int dropped, absl::Span<const int64_t> column, absl::Sp
   return finite;
 }
 
-// The common measure of two lengths that are known to +-tolerance.
-double CommonMeasure(double a, double b, double tolerance) {
-  while (b > tolerance) {
-    const double rest = std::fmod(a, b);
-    a = b;
-    b = std::min(rest, b - rest);
+// The largest length of which both are multiples, a >= b, each known to +-error; 0: none that
+// stands out from the error.
+double CommonMeasure(double a, double b, double error) {
+  while (true) {
+    const double times = std::round(a / b);
+    const double rest = std::fabs(a - times * b);
+    error *= times + 1;
+    if (rest <= error) return a / times;  // the longer one says it more exactly
+    if (rest < 8 * error) return 0;
+    a = std::exchange(b, rest);
   }
-  return a;
 }
 
-// The smallest denominator that a sample of float32 `values` looks like fractions of; 0: none.
+// The smallest denominator that float32 `values` look like fractions of, by a sample; 0: none.
 uint64_t GuessDenominator(absl::Span<const double> values) {
-  std::array<double, 64> sorted;
-  const size_t count = std::min(values.size(), sorted.size());
-  for (size_t i = 0; i < count; ++i) sorted[i] = values[i * values.size() / count];
-  std::sort(sorted.begin(), sorted.begin() + count);
+  std::array<double, 32> sample{};
+  const size_t count = std::min(values.size(), sample.size());
+  for (size_t i = 0; i < count; ++i) sample[i] = values[i * values.size() / count];
+  const auto end = sample.begin() + static_cast<ptrdiff_t>(count);
+  std::sort(sample.begin(), end);
+  const double error = std::max(std::fabs(sample[0]), std::fabs(end[-1])) * 0x1p-23;
   // Gaps between neighbours are small multiples of the measure, if there is one.
-  const double error = std::max(std::fabs(sorted[0]), std::fabs(sorted[count - 1])) * 0x1p-22;
-  double measure = 0;
-  for (size_t i = 1; i < count; ++i) {
-    const double gap = sorted[i] - sorted[i - 1];
-    if (gap <= error) continue;
-    measure =
-        measure == 0 ? gap : CommonMeasure(std::max(gap, measure), std::min(gap, measure), error);
-    if (measure < 8 * error) return 0;
+  std::array<double, 32> gaps{};
+  std::adjacent_difference(sample.begin(), end, gaps.begin());
+  const auto gaps_end =
+      std::remove_if(gaps.begin() + 1, gaps.begin() + static_cast<ptrdiff_t>(count),
+                     [&](double gap) { return gap <= error; });
+  std::sort(gaps.begin() + 1, gaps_end);
+  if (gaps_end == gaps.begin() + 1) return 0;
+  double measure = gaps[1];
+  for (auto gap = gaps.begin() + 2; gap < gaps_end && measure > 0; ++gap) {
+    measure = CommonMeasure(*gap, measure, error);
   }
+  // Longer distances say it more exactly, the values themselves best.
+  for (size_t i = 1; i < count && measure > 0; ++i) {
+    const double distance = sample[i] - sample[0];
+    if (distance > error) measure = CommonMeasure(distance, measure, error);
+  }
+  const double largest = std::max(std::fabs(sample[0]), std::fabs(end[-1]));
+  if (measure > 0) measure = CommonMeasure(largest, std::min(measure, largest), error);
   if (measure == 0) return 0;
-  // Longer distances say it more exactly.
-  for (size_t i = 1; i < count; ++i) {
-    const double times = std::round((sorted[i] - sorted[0]) / measure);
-    if (times > 0) measure = (sorted[i] - sorted[0]) / times;
-  }
   const double denominator = std::max(std::round(1 / measure), 1.0);
   return denominator <= double{kDenominatorMax} ? static_cast<uint64_t>(denominator) : 0;
 }
