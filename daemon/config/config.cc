@@ -26,6 +26,8 @@ void ReadStore(const YamlNode& node, Config* config) {
   store.log_bytes_max = node.Get("log_max").Bytes({8 * kMiB, 16 * kGiB}, store.log_bytes_max);
   store.open_files_max =
       static_cast<int>(node.Get("open_files_max").Int({32, 1 << 20}, store.open_files_max));
+  store.open_points = static_cast<uint64_t>(
+      node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
@@ -134,6 +136,7 @@ std::string FormatConfig(const Config& config) {
                       "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
                       "\n  log_max: ", config.store.log_bytes_max,                            //
                       "\n  open_files_max: ", config.store.open_files_max,                    //
+                      "\n  open_points: ", config.store.open_points,                          //
                       "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //
