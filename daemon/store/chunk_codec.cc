@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "daemon/base/check.h"
 #include "daemon/store/bytes.h"
@@ -81,6 +82,12 @@ bool TakeSteps(std::string_view* in, int64_t first_step, absl::Span<Row> rows,
     return row == rows.data() ? offset == 0 : row->step > row[-1].step;
   };
   return TakeColumnOf(in, rows, scratch, set);
+}
+
+// Sums of huge doubles stay finite.
+double Saturated(double sum) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  return std::clamp(sum, -kMax, kMax);
 }
 
 // A part of a downsampled chunk, in the order of its columns.
@@ -226,6 +233,7 @@ ChunkSummary Summarise(absl::Span<const ChunkPoint> points) {
     summary.sum += point.value;
     summary.flags |= point.flags;
   }
+  summary.sum = Saturated(summary.sum);
   return summary;
 }
 
@@ -236,7 +244,7 @@ ChunkSummary Join(absl::Span<const ChunkSummary> parts) {
     joined.last_step = part.last_step;
     joined.min = std::min(joined.min, part.min);
     joined.max = std::max(joined.max, part.max);
-    joined.sum += part.sum;
+    joined.sum = Saturated(joined.sum + part.sum);
     joined.last = part.last;
     joined.flags |= part.flags;
   }
@@ -315,8 +323,9 @@ bool DecodeDownsampled(std::string_view row, int64_t window_start,
     return false;
   }
   for (const Part& part : rows) {
+    if (part.min > part.max) return false;
     parts->push_back({part.count, part.step, part.last_step, part.min, part.max,
-                      part.mean * part.count, part.last, part.flags});
+                      Saturated(part.mean * part.count), part.last, part.flags});
   }
   return true;
 }
