@@ -28,6 +28,8 @@ void ReadStore(const YamlNode& node, Config* config) {
       static_cast<int>(node.Get("open_files_max").Int({32, 1 << 20}, store.open_files_max));
   store.open_points = static_cast<uint64_t>(
       node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
+  const std::string precision = node.Get("precision").Word({"lossless", "declared"}, "lossless");
+  store.precision = precision == "declared" ? Precision::kDeclared : Precision::kLossless;
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
@@ -123,34 +125,36 @@ std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
-  return absl::StrCat("data_directory: ", config.store.directory,                             //
-                      "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
-                      "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
-                      "\n  streams_max: ", config.ingest.limits.streams_max,                  //
-                      "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
-                      "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
-                      "\n  threads: ", config.http.threads,                                   //
-                      "\n  reload: ", config.reload_over_http ? "true" : "false",             //
-                      "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
-                      "\n  block_cache: ", config.store.block_cache_bytes,                    //
-                      "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
-                      "\n  log_max: ", config.store.log_bytes_max,                            //
-                      "\n  open_files_max: ", config.store.open_files_max,                    //
-                      "\n  open_points: ", config.store.open_points,                          //
-                      "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
-                      "\n  open_steps_max: ", merge.open_steps_max,                           //
-                      "\n  kept_steps: ", merge.kept_steps,                                   //
-                      "\n  bytes_max: ", merge.bytes_max,                                     //
-                      "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                    //
-                      "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,               //
-                      "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,    //
-                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                         //
-                      "\n  series_max: ", config.exporter.series_max,                         //
-                      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
-                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
-                      "\nrules:", rules.empty() ? " []" : rules,                   //
-                      "\nlog_level: ", config.log_level,                           //
-                      "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
+  return absl::StrCat(
+      "data_directory: ", config.store.directory,                             //
+      "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
+      "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
+      "\n  streams_max: ", config.ingest.limits.streams_max,                  //
+      "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
+      "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
+      "\n  threads: ", config.http.threads,                                   //
+      "\n  reload: ", config.reload_over_http ? "true" : "false",             //
+      "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
+      "\n  block_cache: ", config.store.block_cache_bytes,                    //
+      "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
+      "\n  log_max: ", config.store.log_bytes_max,                            //
+      "\n  open_files_max: ", config.store.open_files_max,                    //
+      "\n  precision: ", config.store.precision == Precision::kDeclared ? "declared" : "lossless",
+      "\n  open_points: ", config.store.open_points,                        //
+      "\nmerge:\n  lateness: ", Text(merge.lateness),                       //
+      "\n  open_steps_max: ", merge.open_steps_max,                         //
+      "\n  kept_steps: ", merge.kept_steps,                                 //
+      "\n  bytes_max: ", merge.bytes_max,                                   //
+      "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                  //
+      "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,             //
+      "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,  //
+      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                       //
+      "\n  series_max: ", config.exporter.series_max,                       //
+      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
+      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
+      "\nrules:", rules.empty() ? " []" : rules,                   //
+      "\nlog_level: ", config.log_level,                           //
+      "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }
 
 }  // namespace foreshock

@@ -52,6 +52,7 @@ class RocksStore final : public Store {
       : options_(options),
         env_(env),
         holder_(options, env, std::move(database)),
+        writer_(options.precision),
         fold_queue_(options.open_points, options.idle_fold) {}
   ~RocksStore() override;
 

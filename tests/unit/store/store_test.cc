@@ -534,6 +534,29 @@ TEST_P(StorePointsTest, ValuesComeBackAsTheCatalogueStoresThem) {
   }
 }
 
+TEST(StorePrecisionTest, DeclaredKeepsARelativeErrorAndExactCounts) {
+  TempDir directory;
+  StoreOptions options{.directory = directory.File("data")};
+  options.precision = Precision::kDeclared;
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 1)});
+  batch.steps.push_back(Step(
+      "exp", 1, 0, {{Head(0, 0), 1.23456789, 0}, {kLoss, 1.23456789, 0}, {count, 16777217, 0}}));
+  ASSERT_OK(store->Write(batch));
+  std::vector<double> values;
+  ASSERT_OK(store->Points("exp", {Head(0, 0), kLoss, count}, {}, [&](size_t, const Point& point) {
+    values.push_back(point.value);
+    return true;
+  }));
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_NEAR(values[0], 1.23456789, 1.23456789e-4);
+  EXPECT_EQ(values[0] * 0x1p13, std::trunc(values[0] * 0x1p13)) << "no bits beyond the declared";
+  EXPECT_EQ(values[1], static_cast<double>(1.23456789f)) << "a scalar is kept as it is";
+  EXPECT_EQ(values[2], 16777217);
+}
+
 TEST_P(StoreTest, ABatchWithANonFinitePointIsRefusedWhole) {
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     StoreBatch batch;
