@@ -465,6 +465,8 @@ absl::StatusOr<bool> RocksStore::FoldOnce(uint32_t run) {
   };
   const auto commit = [&](rocksdb::WriteBatch* batch, uint64_t heads,
                           uint64_t points) -> absl::Status {
+    // Asked before too: a writer that reopens the database waits for this fold to end.
+    FORESHOCK_RETURN_IF_ERROR(called_off());
     MutexLock lock(&writer_mutex_);
     FORESHOCK_RETURN_IF_ERROR(called_off());
     FORESHOCK_RETURN_IF_ERROR(Commit(view.database(), batch, /*sync=*/false));

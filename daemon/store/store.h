@@ -179,8 +179,8 @@ struct StoreOptions {
   uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
   // Closed points of a run that wait to be put into chunks, at most; fewer in a run of few series.
-  // A fold needs 32 bytes of memory for each, a read of all series of all steps as much. Beyond
-  // four times as many, a write waits until they are folded.
+  // A fold needs 32 bytes of memory for each, a read of all series of all steps up to 48. Beyond
+  // four times as many, a write folds them before it returns.
   uint64_t open_points = 1u << 20;
   // A run to which nothing was written for so long is folded whole.
   absl::Duration idle_fold = absl::Minutes(5);
