@@ -145,8 +145,8 @@ TEST(ChunkCodecTest, TruncatedAndChangedRowsAreRefusedOrDecodedButNeverCrash) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  for (const size_t count : {1, 5, 40, 520}) {
-    for (int i = 0; i < 6; ++i) {
+  for (const auto& [count, rounds] : {std::pair<size_t, int>{1, 6}, {5, 12}, {40, 12}, {520, 1}}) {
+    for (int i = 0; i < rounds; ++i) {
       const std::vector<ChunkPoint> points = RandomSeries(Storage::kF32, count, 7, &random);
       const std::string row = EncodeChunk(Storage::kF32, 0, points);
       std::vector<ChunkPoint> back;
