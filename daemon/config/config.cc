@@ -91,6 +91,10 @@ void ReadMetrics(const YamlNode& node, Config* config) {
 // "5s"; absl would write "1h0m0s" for an hour, which LoadConfig reads as well.
 std::string Text(absl::Duration duration) { return absl::FormatDuration(duration); }
 
+absl::string_view Text(Precision precision) {
+  return precision == Precision::kDeclared ? "declared" : "lossless";
+}
+
 }  // namespace
 
 absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text) {
@@ -125,36 +129,35 @@ std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
-  return absl::StrCat(
-      "data_directory: ", config.store.directory,                             //
-      "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
-      "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
-      "\n  streams_max: ", config.ingest.limits.streams_max,                  //
-      "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
-      "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
-      "\n  threads: ", config.http.threads,                                   //
-      "\n  reload: ", config.reload_over_http ? "true" : "false",             //
-      "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
-      "\n  block_cache: ", config.store.block_cache_bytes,                    //
-      "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
-      "\n  log_max: ", config.store.log_bytes_max,                            //
-      "\n  open_files_max: ", config.store.open_files_max,                    //
-      "\n  precision: ", config.store.precision == Precision::kDeclared ? "declared" : "lossless",
-      "\n  open_points: ", config.store.open_points,                        //
-      "\nmerge:\n  lateness: ", Text(merge.lateness),                       //
-      "\n  open_steps_max: ", merge.open_steps_max,                         //
-      "\n  kept_steps: ", merge.kept_steps,                                 //
-      "\n  bytes_max: ", merge.bytes_max,                                   //
-      "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                  //
-      "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,             //
-      "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,  //
-      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                       //
-      "\n  series_max: ", config.exporter.series_max,                       //
-      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
-      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
-      "\nrules:", rules.empty() ? " []" : rules,                   //
-      "\nlog_level: ", config.log_level,                           //
-      "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
+  return absl::StrCat("data_directory: ", config.store.directory,                             //
+                      "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
+                      "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
+                      "\n  streams_max: ", config.ingest.limits.streams_max,                  //
+                      "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
+                      "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
+                      "\n  threads: ", config.http.threads,                                   //
+                      "\n  reload: ", config.reload_over_http ? "true" : "false",             //
+                      "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
+                      "\n  block_cache: ", config.store.block_cache_bytes,                    //
+                      "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
+                      "\n  log_max: ", config.store.log_bytes_max,                            //
+                      "\n  open_files_max: ", config.store.open_files_max,                    //
+                      "\n  open_points: ", config.store.open_points,                          //
+                      "\n  precision: ", Text(config.store.precision),                        //
+                      "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
+                      "\n  open_steps_max: ", merge.open_steps_max,                           //
+                      "\n  kept_steps: ", merge.kept_steps,                                   //
+                      "\n  bytes_max: ", merge.bytes_max,                                     //
+                      "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                    //
+                      "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,               //
+                      "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,    //
+                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                         //
+                      "\n  series_max: ", config.exporter.series_max,                         //
+                      "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
+                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
+                      "\nrules:", rules.empty() ? " []" : rules,                   //
+                      "\nlog_level: ", config.log_level,                           //
+                      "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }
 
 }  // namespace foreshock

@@ -120,7 +120,6 @@ TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
     ASSERT_OK(store->Write(OpenBatch()));
   }
   ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
-  std::ofstream("/tmp/format_1.txt") << Dump(*database);
   EXPECT_EQ(Dump(*database), ReadFile(GoldenPath()));
 }
 
@@ -144,6 +143,7 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
   }
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
   const StoreBatch expected = KnownBatch();
+  const StoreBatch open_batch = OpenBatch();
   const auto equals = [](const auto& row) { return row.SerializeAsString(); };
   ASSERT_OK_AND_ASSIGN(const auto run, store->Run("exp-42"));
   EXPECT_EQ(equals(run), equals(expected.runs[0]));
@@ -168,7 +168,7 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
     steps.push_back(step);
     return true;
   }));
-  EXPECT_THAT(steps, ElementsAre(OpenBatch().steps[0].row, expected.steps[0].row));
+  EXPECT_THAT(steps, ElementsAre(open_batch.steps[0].row, expected.steps[0].row));
   for (const Sample& sample : expected.steps[0].samples) {
     std::vector<Point> points;
     ASSERT_OK(store->Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
@@ -176,7 +176,7 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
       return true;
     }));
     std::vector<Point> expected_points;
-    for (const Sample& open : OpenBatch().steps[0].samples) {
+    for (const Sample& open : open_batch.steps[0].samples) {
       if (!(open.series == sample.series)) continue;
       expected_points.push_back({1, 1199, open.value, open.flags});
     }

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::ElementsAreArray;
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
 
 std::string Put(const std::vector<int64_t>& values) {
   std::string row;
@@ -38,15 +38,15 @@ TEST(IntColumnTest, AnyIntegersComeBack) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  for (const std::vector<int64_t>& values :
-       std::vector<std::vector<int64_t>>{{0},
-                                         {kMin},
-                                         {kMax},
-                                         {kMin, kMax},
-                                         {kMax, kMin, kMax, kMin, 0, kMin},
-                                         {-1, -1, -1},
-                                         {kMin, -1, kMax - 1},  // a line that wraps no further
-                                         {1, 2, 3, 5, 6, 7, 8, 100, 101}}) {
+  for (const std::vector<int64_t>& values : std::vector<std::vector<int64_t>>{
+           {0},
+           {kLowest},
+           {kHighest},
+           {kLowest, kHighest},
+           {kHighest, kLowest, kHighest, kLowest, 0, kLowest},
+           {-1, -1, -1},
+           {kLowest, -1, kHighest - 1},  // a line that wraps no further
+           {1, 2, 3, 5, 6, 7, 8, 100, 101}}) {
     ExpectComesBack(values);
   }
   for (int width = 0; width <= 64; ++width) {  // of the noise
