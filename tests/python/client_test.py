@@ -272,7 +272,8 @@ class Process(Case):
         done = self.run_script("import sys, foreshock\n"
                                "client = foreshock.Client('r', sys.argv[1])\n"
                                "client.report(0, {'loss': 1.0})\n", daemon.address)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr), (0, f"foreshock: {daemon.address}: "
+                         "connected to foreshockd fake, run r, attempt 1\n"))
         self.assertEqual(len(daemon.reports), 1)
         self.assertEqual(daemon.goodbyes[0].outcome, ingest.OUTCOME_FINISHED)
 
