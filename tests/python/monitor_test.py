@@ -458,6 +458,9 @@ class BadInput(Case):
         for options in ({"server": "nowhere"}, {"run": ""}, {"coordinates": {"tp": 0}}):
             with self.assertRaises(ValueError):
                 foreshock.watch(Decoder(), **{"run": "r", "recorder": None, **options})
+        for model, found in ((None, "NoneType"), ("llama", "str"), ([], "an empty list")):
+            with self.assertRaisesRegex(ValueError, f"model is {found}; allowed: a torch.nn.Mod"):
+                foreshock.watch(model, run="r")
 
 
 class Shards(Case):

@@ -110,11 +110,9 @@ def watch(
         ValueError: an argument that is wrong, also when not strict: nothing has begun yet.
     """
     chosen = load_sampling(sampling)
-    chunks = [model] if isinstance(model, torch.nn.Module) else list(model)
+    chunks = _chunks(model)
     whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
     found = discover(whole, tuple(patterns or ()))
-    for line in found.lines:
-        logger.info("%s", line)
     if not found.attention and not found.routers:
         logger.warning(
             "found neither attention nor routers in %s: only what step() is given will be sent; "
@@ -131,6 +129,8 @@ def watch(
     )
     at = make_hello(run, **options).coordinates
     share = _Share.of(at, token_shard)
+    for line in found.lines:  # replicas have the same to say
+        logger.log(logging.INFO if share.spectra else logging.DEBUG, "%s", line)
     options["plan"] = _plan(found, chosen, share)
     if not share.spectra:
         logger.info("data rank %d, context rank %d: weights are sent by rank 0 of both", at.data,
@@ -142,6 +142,15 @@ def watch(
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
     return Monitor(chunks, optimizer, found, chosen, share, sinks, resume_step, strict)
+
+
+def _chunks(model: Any) -> list[torch.nn.Module]:
+    chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+    strange = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, torch.nn.Module)]
+    if strange or not chunks:
+        found = strange[0] if strange else "an empty list"
+        raise ValueError(f"model is {found}; allowed: a torch.nn.Module, or a list of them")
+    return chunks
 
 
 @dataclasses.dataclass(frozen=True)

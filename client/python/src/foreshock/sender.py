@@ -141,12 +141,12 @@ class Sender:
             self._changed.wait_for(lambda: self._done, timeout)
             finished = self._done and not self._stats.refused
             lost = self._queue.clear()
-            if lost:
-                self._stats.drop("closed", lost)
-                self._note("closed", f"{lost} reports could not be delivered before the end")
+            self._stats.drop("closed", lost)
             self._stop = True
             self._cancel()
         self._say_notes()
+        if lost:
+            logger.warning("%s: %d reports could not be delivered before the end", self._target, lost)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)  # it ends by itself; gRPC's teardown must not hold up the exit
         return finished
@@ -314,11 +314,12 @@ class Sender:
             raise _Distrust("a response without a message")
 
     def _say_connected(self, ack: ingest.HelloAck) -> None:
+        level = logging.DEBUG if self._hello.rank else logging.INFO  # one line per run
         if self._stats.streams == 1:
-            logger.info("%s: connected to foreshockd %s, run %s, attempt %d", self._target,
-                        ack.server_version or "of unknown version", self._hello.run, ack.attempt)
+            logger.log(level, "%s: connected to foreshockd %s, run %s, attempt %d", self._target,
+                       ack.server_version or "of unknown version", self._hello.run, ack.attempt)
         elif self._stats.streams == 2:
-            logger.info("%s: connected again (said once)", self._target)
+            logger.log(level, "%s: connected again (said once)", self._target)
 
     def _on_hello_ack(self, ack: ingest.HelloAck) -> None:
         if self._greeted:
