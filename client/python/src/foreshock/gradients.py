@@ -32,7 +32,7 @@ class Norms:
     def part(self, grad_norm: Any) -> Part:
         """`grad_norm`: number or tensor of one element as the loop gave it; None: the measured one
         is sent."""
-        if isinstance(grad_norm, torch.Tensor):
+        if isinstance(grad_norm, torch.Tensor) and grad_norm.device.type != "cpu":
             tensors = [self.values, grad_norm.detach().to(torch.float64, copy=True)]
             return Part(tensors, lambda arrays: self._scalars(arrays[0], arrays[1].item()))
         given = None if grad_norm is None else float(grad_norm)
