@@ -121,10 +121,6 @@ class Sender:
             return "too_large"
         return "" if self._queue.has_room(size) else "queue_full"
 
-    def drop(self, reason: str) -> None:
-        with self._changed:
-            self._stats.drop(reason)
-
     def flush(self, timeout: float) -> bool:
         """Waits until everything is committed or was given up; False when the time ran out."""
         with self._changed:
