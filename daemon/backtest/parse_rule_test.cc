@@ -232,17 +232,17 @@ class FileParser {
     }
     const YamlNode last = node.Get("last_step");
     if (last.present()) {
-      end = last.Int(kSteps, end);
-      if (!steps.empty() && end < steps.rbegin()->first) {
-        last.Error(absl::StrCat("`last_step` is ", end, ", but a series has a value at step ",
+      const int64_t asked = last.Int(kSteps, std::max(begin, end));
+      if (!steps.empty() && asked < steps.rbegin()->first) {
+        last.Error(absl::StrCat("`last_step` is ", asked, ", but a series has a value at step ",
                                 steps.rbegin()->first));
+      } else if (asked < begin) {
+        last.Error(absl::StrCat("`last_step` is ", asked, ", before the first step, ", begin));
       }
+      end = std::max(end, asked);
     }
+    if (end - begin + 1 > kStepsMax - steps_) return TooManySteps(node);
     steps_ += end - begin + 1;
-    if (steps_ > kStepsMax) {
-      node.Error(absl::StrCat("the file has more than ", kStepsMax, " steps in its tests"));
-      return;
-    }
     for (int64_t step = begin; step <= end; ++step) StepAt(step, attempt.start.number, &steps);
     for (auto& [number, step] : steps) step.row.ranks = defaults.ranks;
     ParseRows(node, begin, &steps);
@@ -255,6 +255,10 @@ class FileParser {
       attempt.steps.push_back(std::move(step));
     }
     test->attempts.push_back(std::move(attempt));
+  }
+
+  static void TooManySteps(const YamlNode& node) {
+    node.Error(absl::StrCat("the file has more than ", kStepsMax, " steps in its tests"));
   }
 
   static ClosedStep& StepAt(int64_t step, uint32_t attempt, std::map<int64_t, ClosedStep>* steps) {
@@ -313,10 +317,9 @@ class FileParser {
     }
     const YamlNode values_node = node.Require("values");
     const std::vector<SeriesValue> values = Values(values_node);
-    if (from + static_cast<int64_t>(values.size()) * every - begin > kStepsMax) {
-      values_node.Error(absl::StrCat("the series reaches over more than ", kStepsMax, " steps"));
-      return;
-    }
+    // Before they are made: a short text can ask for a million steps, again and again.
+    const int64_t last = from + (static_cast<int64_t>(values.size()) - 1) * every;
+    if (last - begin + 1 > kStepsMax - steps_) return TooManySteps(values_node);
     samples_ += values.size() * layers.size() * ids.size();
     if (samples_ > kSamplesMax) {
       values_node.Error(

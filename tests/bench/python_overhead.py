@@ -71,9 +71,10 @@ def measure(name, pairs, server, reachable):
                 plain.step(step)
             else:
                 loss, norm = watched.step(step)
-                called = time.perf_counter()
+                called, spent = time.perf_counter(), time.thread_time()
                 monitor.step(step, loss=loss, grad_norm=norm, tokens=size * length)
-                calls.append((step, time.perf_counter() - called))
+                spent = time.thread_time() - spent
+                calls.append((step, time.perf_counter() - called, spent))
             took[who], drained = time.perf_counter() - began, time.process_time()
             if who == 1:
                 drain(monitor, reachable)
@@ -115,8 +116,8 @@ def percent(values):
 def report(name, daemon, result):
     rows, calls, background, memory, stats, count = result
     sampling = foreshock.Sampling()
-    rests = [took for step, took in calls[WARM_UP:] if not is_sampled(sampling, step)]
-    sampled = [took for step, took in calls[WARM_UP:] if is_sampled(sampling, step)]
+    rests = [call[1:] for call in calls[WARM_UP:] if not is_sampled(sampling, call[0])]
+    sampled = [call[1:] for call in calls[WARM_UP:] if is_sampled(sampling, call[0])]
     print(f"{name}, {count / 1e6:.1f} M parameters, daemon {daemon}: {len(rows)} pairs of "
           f"{1e3 * np.median(rows[:, 0]):.0f} ms")
     print(f"  slow-down, median of ratios  {percent(interval(rows, median_ratio))}")
@@ -125,8 +126,9 @@ def report(name, daemon, result):
     print(f"  background CPU               {1e3 * background:.2f} ms a step, "
           f"{100 * background / np.median(rows[:, 0]):.2f} % of one core's step")
     for what, took in (("no sample due", rests), ("sampled", sampled)):
-        p50, p99 = np.percentile(1e6 * np.array(took), [50, 99])
-        print(f"  monitor.step, {what:13}  p50 {p50:.0f} us, p99 {p99:.0f} us ({len(took)})")
+        (p50, cpu50), (p99, cpu99) = np.percentile(1e6 * np.array(took), [50, 99], axis=0)
+        print(f"  monitor.step, {what:13}  p50 {p50:.0f} us, p99 {p99:.0f} us ({len(took)}); "
+              f"CPU of the calling thread {cpu50:.0f} and {cpu99:.0f} us")
     print(f"  memory {memory / 2**20:+.1f} MiB; committed {stats.client.committed}, "
           f"dropped {stats.dropped}, errors {stats.errors}", flush=True)
 

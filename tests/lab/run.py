@@ -3,7 +3,7 @@
 and writes what came out into docs/detection.md.
 
     tests/lab/run.py build/release --captures /tmp/lab --seeds 3      # what `make lab` does
-    tests/lab/run.py build/release --captures /tmp/lab --faults none,learning-rate --dry-run
+    tests/lab/run.py build/release --captures /tmp/lab --faults none,learning-rate   # prints only
 
 Every run leaves its capture in the folder. A run whose capture is there already is not trained
 again but replayed, so that an interrupted lab goes on where it was, and a changed rule is judged in
@@ -205,7 +205,8 @@ def main() -> int:
     parser.add_argument("build", type=pathlib.Path, help="a built preset, build/release")
     parser.add_argument("--captures", type=pathlib.Path, required=True, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 1..N of every fault")
-    parser.add_argument("--faults", help="a,b,...; default: all, of both modes")
+    parser.add_argument("--faults", help="a,b,...: some of them, and the page is left as it is; "
+                        "default: all, of both modes")
     parser.add_argument("--dry-run", action="store_true", help="print the tables only")
     given = parser.parse_args()
     known = {fault for steps in STEPS.values() for fault in steps}
@@ -213,6 +214,8 @@ def main() -> int:
     if not chosen <= known:
         parser.error(f"--faults {', '.join(sorted(chosen - known))}; allowed: "
                      f"{', '.join(sorted(known))}")
+    if given.seeds < 1:
+        parser.error(f"--seeds {given.seeds}; allowed: 1 or more")
     given.captures.mkdir(parents=True, exist_ok=True)
     python = given.build.resolve() / "python"
     sys.path.insert(0, str(python))
@@ -231,7 +234,7 @@ def main() -> int:
                 if not runs:
                     continue
                 print("\n".join(make(runs)), flush=True)
-                if not given.dry_run:
+                if not given.dry_run and chosen == known:
                     write(mode, make(runs))
     return 0
 

@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 
 import foreshock
+from foreshock import lifetime
 from foreshock.reports import Names, build, split
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.v1 import types_pb2 as types
@@ -272,7 +273,8 @@ class Process(Case):
         done = self.run_script("import sys, foreshock\n"
                                "client = foreshock.Client('r', sys.argv[1])\n"
                                "client.report(0, {'loss': 1.0})\n", daemon.address)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr), (0, f"foreshock: {daemon.address}: "
+                         "connected to foreshockd fake, run r, attempt 1\n"))
         self.assertEqual(len(daemon.reports), 1)
         self.assertEqual(daemon.goodbyes[0].outcome, ingest.OUTCOME_FINISHED)
 
@@ -295,6 +297,27 @@ class Process(Case):
                                "time.sleep(60)\n", daemon.address)
         self.assertEqual(done.returncode, -15, done.stderr)
         self.assertEqual(daemon.goodbyes[0].outcome, ingest.OUTCOME_PREEMPTED)
+
+    def test_at_exit_a_feeder_is_closed_before_what_it_feeds_and_each_once(self):
+        closed = []
+
+        class Thing:
+            def __init__(self, name, feeds=None):
+                self.name, self.feeds = name, feeds
+                self.owner = lifetime.Owner(self)
+
+            def close(self, outcome, timeout):
+                closed.append(self.name)
+                self.owner.release()
+                if self.feeds is not None:
+                    self.feeds.close(outcome, timeout)
+
+        for pair in range(8):
+            sink = Thing(f"sink {pair}")
+            setattr(self, f"pair{pair}", Thing(f"feeder {pair}", sink))
+        lifetime.close_all("finished", 1.0)
+        self.assertEqual(closed, [f"{what} {pair}" for pair in range(7, -1, -1)
+                                  for what in ("feeder", "sink")])
 
     def test_a_handler_of_the_program_is_left_alone(self):
         done = self.run_script("import signal, sys, foreshock\n"

@@ -257,9 +257,9 @@ class Processes(unittest.TestCase):
         self.assertLess(sum(shared[-3:]), sum(shared[:3]))
 
     def test_a_rank_with_nan_is_left_out_of_the_mean(self):
-        losses = self.curve("--fault", "nan-rank", "--steps", "6", "--inject-step", "3")
+        losses = self.curve("--fault", "nan-rank", "--steps", "14", "--inject-step", "3")
         self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
-        self.assertLess(losses[5], losses[0])
+        self.assertLess(losses[-1], losses[0])  # warmed up enough to tell on any text
 
 
 class Verdicts(unittest.TestCase):

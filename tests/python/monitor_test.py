@@ -158,6 +158,22 @@ class Sampled(Case):
         for name in ("grad_norm", "grad_norm_k", "grad_norm_router"):
             self.assertEqual(norms[name][0], norms[name][1], name)
 
+    def test_gradient_norms_go_on_when_a_weight_is_replaced(self):
+        model = Decoder(depth=1)
+        monitor = self.watch(model, sampling={"gradients": {"every": 1}})
+        monitor.step(0)  # no gradients yet: nothing is said of them
+        attention = model.layers[0].self_attn
+        attention.q_proj.weight = torch.nn.Parameter(2 * attention.q_proj.weight.detach())
+        model(batch(0)[0]).sum().backward()
+        monitor.step(1)
+        grads = [p.grad for p in model.parameters()]
+        expected = {"grad_norm": torch.cat([g.flatten() for g in grads]).norm(),
+                    "grad_norm_q": attention.q_proj.weight.grad.norm(),
+                    "grad_norm_router": model.layers[0].mlp.gate.weight.grad.norm()}
+        for name, value in expected.items():
+            self.assertEqual(list(self.scalars()[name]), [1])
+            self.assertAlmostEqual(self.scalars()[name][1] / float(value), 1, places=5)
+
     def test_logits_that_the_model_hands_over(self):
         model = Decoder()
         monitor = self.watch(model, sampling={"logits": {"every": 2, "rows": 4}})
@@ -212,6 +228,28 @@ class Undisturbed(Case):
 
     def test_losses_are_the_same_bit_for_bit(self):
         self.assertEqual(self.losses(False), self.losses(True))
+
+    def test_a_step_without_samples_costs_the_same_whatever_the_model(self):
+        counts = [self.calls_of_a_step(Decoder(depth=depth)) for depth in (4, 12)]  # of 4 groups
+        self.assertEqual(counts[0], counts[1])
+        self.assertGreater(counts[0], 0)
+
+    def calls_of_a_step(self, model):
+        monitor = self.watch(model)
+        for step in range(3):
+            monitor.step(step, loss=1.0)
+        calls = 0
+
+        def count(frame, event, argument):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        monitor.step(3, loss=1.0)
+        sys.setprofile(None)
+        monitor.close()
+        os.remove(self.path)
+        return calls
 
     def test_recomputed_forwards_are_not_counted_twice(self):
         for reentrant in (False, True):
@@ -420,6 +458,9 @@ class BadInput(Case):
         for options in ({"server": "nowhere"}, {"run": ""}, {"coordinates": {"tp": 0}}):
             with self.assertRaises(ValueError):
                 foreshock.watch(Decoder(), **{"run": "r", "recorder": None, **options})
+        for model, found in ((None, "NoneType"), ("llama", "str"), ([], "an empty list")):
+            with self.assertRaisesRegex(ValueError, f"model is {found}; allowed: a torch.nn.Mod"):
+                foreshock.watch(model, run="r")
 
 
 class Shards(Case):

@@ -335,8 +335,8 @@ void Sender::OnResponse(const v1::PushResponse& response) {
     case v1::PushResponse::kAck:
       settled = OnAck(response.ack());
       break;
-    case v1::PushResponse::MESSAGE_NOT_SET:
-      Distrust("a response without a message");
+    case v1::PushResponse::MESSAGE_NOT_SET:  // not empty: a kind of answer that a newer daemon has
+      if (response.ByteSizeLong() == 0) Distrust("a response without a message");
       break;
   }
   WakeAll();

@@ -236,6 +236,14 @@ TEST_F(RuleTestFiles, ErrorsNameThePlace) {
       {"  - {name: a, last_step: 3, input: [{series: train.loss, values: 3x9}], expect: "
        "[never: loss_high]}",
        "`last_step` is 3, but a series has a value at step 9"},
+      {"  - {name: a, first_step: 9, last_step: 3, input: [], expect: [never: loss_high]}",
+       "`last_step` is 3, before the first step, 9"},
+      {"  - {name: a, input: [{series: train.loss, every: 1000 steps, values: 3x1000}], expect: "
+       "[never: loss_high]}",
+       "the file has more than 1000000 steps in its tests"},
+      {"  - {name: a, attempts: [{input: [{series: train.loss, values: 3}]}, {resume: 0, "
+       "last_step: 999999, input: []}], expect: [never: loss_high]}",
+       "the file has more than 1000000 steps in its tests"},
       {"  - {name: a, attempts: [{resume: 3, input: []}], expect: [never: loss_high]}",
        "the first attempt resumes nothing"},
       {"  - {name: a, input: [{series: train.loss, values: 3}], expect: [never: loss_high]}\n"
@@ -247,6 +255,19 @@ TEST_F(RuleTestFiles, ErrorsNameThePlace) {
     ASSERT_THAT(errors, SizeIs(1)) << c.test;
     EXPECT_THAT(errors[0], HasSubstr(c.error)) << c.test;
   }
+}
+
+TEST_F(RuleTestFiles, ManyAttemptsOfTooManyStepsAreRefusedOneByOne) {
+  std::string attempts = "{first_step: 9007199254740992, last_step: 0, input: []}";
+  for (int i = 0; i < 2000; ++i) {
+    absl::StrAppend(&attempts, ", {resume: 0, last_step: 9007199254740992, input: []}");
+  }
+  const std::vector<std::string> errors =
+      Run(absl::StrCat("  - {name: a, attempts: [", attempts, "], expect: [never: loss_high]}"));
+  ASSERT_THAT(errors, SizeIs(1));
+  EXPECT_THAT(errors[0], HasSubstr("`last_step` is 0, before the first step, 9007199254740992"));
+  EXPECT_THAT(errors[0], HasSubstr("the file has more than 1000000 steps in its tests"));
+  EXPECT_THAT(errors[0], HasSubstr("and 1901 more errors"));
 }
 
 TEST_F(RuleTestFiles, BadRuleFilesAreTheirOwnErrors) {

@@ -1,5 +1,6 @@
 // The client against a daemon that is down, slow, restarting, rejecting or lying.
 #include <atomic>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -301,6 +302,20 @@ TEST_F(ClientFaultsTest, ALyingDaemonIsLeftAndNothingIsLost) {
     EXPECT_THAT(daemon.faults(), IsEmpty()) << c.what;
     client_.reset();
   }
+}
+
+TEST_F(ClientFaultsTest, AKindOfAnswerThatANewerDaemonHasIsPassedOver) {
+  daemon_.OnStream([this](FakeStream& stream) {
+    v1::PushResponse newer;
+    EXPECT_TRUE(newer.ParseFromString(std::string("\x80\x7d\x2a", 3)));  // field 2000: 42
+    stream.Send(newer);
+    return daemon_.Serve(stream);
+  });
+  MakeClient(Options());
+  for (int step = 0; step < 5; ++step) ASSERT_OK(PushStep(step));
+  ASSERT_OK(client_->Close(v1::OUTCOME_FINISHED, kPatience));
+  EXPECT_EQ(client_->stats().streams, 1u);
+  ExpectCommittedSteps(5);
 }
 
 TEST_F(ClientFaultsTest, AnInstanceOfAnEarlierProcessMayBeAheadOfUs) {

@@ -4,72 +4,115 @@ The rules look at the share of W_Q and W_K in the whole, so all norms must be of
 the training loop gives a `grad_norm` from before clipping and the gradients have been clipped
 since, the parts are scaled back by the ratio of that norm to the one measured here. Where a fused
 weight holds Q and K, their rows are taken. Of a sharded model a rank measures its own shard.
+
+In the step a norm per tensor is taken and nothing else; sums are made on the packer's thread.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+import dataclasses
+from typing import Any, Mapping, Sequence
 
+import numpy as np
 import torch
 
 from foreshock.discovery import Found
-from foreshock.projections import Dense
+from foreshock.packer import Part
+from foreshock.projections import Dense, find_weight
+
+
+@dataclasses.dataclass
+class Norms:
+    """Of one moment, on the device."""
+
+    values: torch.Tensor  # float32: of `whole` parameters, then of rows of fused ones
+    whole: int
+    places: dict[str, list[int]]  # where in `values` those of "q", "k", "router" are
+
+    def part(self, grad_norm: Any) -> Part:
+        """`grad_norm`: number or tensor of one element as the loop gave it; None: the measured one
+        is sent."""
+        if isinstance(grad_norm, torch.Tensor) and grad_norm.device.type != "cpu":
+            tensors = [self.values, grad_norm.detach().to(torch.float64, copy=True)]
+            return Part(tensors, lambda arrays: self._scalars(arrays[0], arrays[1].item()))
+        given = None if grad_norm is None else float(grad_norm)
+        return Part([self.values], lambda arrays: self._scalars(arrays[0], given))
+
+    def _scalars(self, values: np.ndarray, given: float | None) -> dict[str, float]:
+        squares = np.square(values, dtype=np.float64)
+        whole = np.sqrt(squares[: self.whole].sum())
+        found = {"grad_norm": float(whole)} if given is None else {}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = np.float64(1.0) if given is None else np.float64(given) / whole
+            for name, places in self.places.items():
+                found[f"grad_norm_{name}"] = float(np.sqrt(squares[places].sum()) * scale)
+        return found
 
 
 class GradientNorms:
     def __init__(self, chunks: Sequence[torch.nn.Module], found: Found) -> None:
         self._chunks = chunks
-        self._projections = {
+        self._projections: Mapping[str, Sequence[Any]] = {
             "q": [layer.q for layer in found.attention],
             "k": [layer.k for layer in found.attention],
+            "router": [_Gate(layer.gate) for layer in found.routers],
         }
-        self._gates = [layer.gate for layer in found.routers]
+        self._parameters: dict[int, torch.Tensor] = {}  # by id
+        self._list_parameters()
 
-    def measure(self) -> dict[str, torch.Tensor]:
-        """Squares of the norms, 0-d float32 on the device; absent: no gradient at hand."""
-        parameters = {id(p): p for chunk in self._chunks for p in chunk.parameters()}
-        everything = [p.grad.detach() for p in parameters.values() if p.grad is not None]
-        squares = {"": _sum_of_squares(everything)} if everything else {}
-        for name, projections in self._projections.items():
-            gradients = [g for g in map(_gradient_rows, projections) if g is not None]
-            if gradients:
-                squares[name] = _sum_of_squares(gradients)
-        gates = [g.weight.grad.detach() for g in self._gates if g.weight.grad is not None]
-        if gates:
-            squares["router"] = _sum_of_squares(gates)
-        return squares
+    def measure(self) -> Norms | None:
+        """None: no gradient at hand."""
+        watched = {
+            name: [(projection, projection.parameter()) for projection in projections]
+            for name, projections in self._projections.items()
+        }
+        # The walk over the modules is dear: made once, and again when a parameter was replaced.
+        if any(id(p) not in self._parameters for pairs in watched.values() for _, p in pairs):
+            self._list_parameters()
+        norms, at = [], {}
+        for key, parameter in self._parameters.items():
+            if parameter.grad is not None:
+                at[key] = len(norms)
+                norms.append(_norm(parameter.grad))
+        if not norms:
+            return None
+        whole, places = len(norms), {}
+        for name, pairs in watched.items():
+            mine = []
+            for projection, parameter in pairs:
+                if id(parameter) not in at:
+                    continue
+                rows = _own_rows(projection, parameter.grad)
+                if rows is None:
+                    mine.append(at[id(parameter)])
+                else:
+                    mine.append(len(norms))
+                    norms.append(_norm(rows))
+            if mine:
+                places[name] = mine
+        return Norms(torch.stack(norms), whole, places)
 
-    def scalars(
-        self, squares: dict[str, torch.Tensor], grad_norm: Any
-    ) -> Iterator[tuple[str, Any]]:
-        """(name, value) pairs; `grad_norm` as the loop gave it, None: the measured one is sent."""
-        if "" not in squares:
-            return
-        whole = squares[""].sqrt()
-        if grad_norm is None:
-            yield "grad_norm", whole
-            scale: Any = 1.0
-        else:
-            scale = torch.as_tensor(grad_norm, device=whole.device).detach() / whole
-        for name in ("q", "k", "router"):
-            if name in squares:
-                yield f"grad_norm_{name}", squares[name].sqrt() * scale
+    def _list_parameters(self) -> None:
+        self._parameters = {id(p): p for chunk in self._chunks for p in chunk.parameters()}
 
 
-def _gradient_rows(projection: Any) -> torch.Tensor | None:
-    parameter = projection.parameter()
-    if parameter.grad is None:
-        return None
-    gradient = parameter.grad.detach()
+@dataclasses.dataclass
+class _Gate:
+    module: Any
+
+    def parameter(self) -> torch.Tensor:
+        return find_weight(self.module, "weight")
+
+
+def _own_rows(projection: Any, gradient: torch.Tensor) -> torch.Tensor | None:
+    """The rows of a fused weight's gradient that are the projection's; None: all of it."""
     if not isinstance(projection, Dense):
-        return gradient
-    if projection.transposed:
-        gradient = gradient.t()
-    if projection.rows.numel() == gradient.shape[0]:
-        return gradient
-    return gradient.index_select(0, projection.rows.to(gradient.device))
+        return None
+    by_row = gradient.t() if projection.transposed else gradient
+    if projection.rows.numel() == by_row.shape[0]:
+        return None
+    return by_row.index_select(0, projection.rows.to(by_row.device))
 
 
-def _sum_of_squares(tensors: list[torch.Tensor]) -> torch.Tensor:
-    norms = [torch.linalg.vector_norm(t, dtype=torch.float32) for t in tensors]
-    return torch.stack(norms).square().sum()
+def _norm(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.vector_norm(tensor, dtype=torch.float32)

@@ -1,7 +1,8 @@
 """What belongs to one process: closed at interpreter exit and on SIGTERM, silent in a forked child.
 
-An Owner stands for something with `close(outcome, timeout)`. At exit all that are left are closed:
-"failed" if an exception ended the interpreter, else "finished". SIGTERM is taken over only where
+An Owner stands for something with `close(outcome, timeout)`. At exit all that are left are closed,
+the newest first, since it may feed an older one (a monitor its client): "failed" if an exception
+ended the interpreter, else "finished". SIGTERM is taken over only where
 Python's default is in force (which would end the process without a word): everything is closed as
 "preempted" and the default is let go on, so the exit code stays the same.
 """
@@ -9,6 +10,7 @@ Python's default is in force (which would end the process without a word): every
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import signal
 import sys
@@ -19,17 +21,18 @@ import weakref
 EXIT_TIMEOUT_S = 5.0
 SIGTERM_TIMEOUT_S = 2.0
 
-_open: weakref.WeakSet[Any] = weakref.WeakSet()
+_open: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by age
+_numbers = itertools.count()
 _prepared = False
 
 
 class Owner:
     def __init__(self, thing: Any) -> None:
         self._pid = os.getpid()
-        self._thing = weakref.ref(thing)
+        self._number = next(_numbers)
         self.refused = 0  # calls in another process
         _prepare()
-        _open.add(thing)
+        _open[self._number] = thing
 
     def here(self) -> bool:
         """Is this the process that made it? A child's calls are counted in `refused`."""
@@ -39,15 +42,15 @@ class Owner:
         return False
 
     def release(self) -> None:
-        thing = self._thing()
-        if thing is not None:
-            _open.discard(thing)
+        _open.pop(self._number, None)
 
 
 def close_all(outcome: str, timeout: float) -> None:
-    for thing in list(_open):
+    for number in sorted(_open.keys(), reverse=True):
+        thing = _open.get(number)  # None: closed by one that it belongs to
         try:
-            thing.close(outcome, timeout)
+            if thing is not None:
+                thing.close(outcome, timeout)
         except Exception as error:  # an exit must go on
             print(f"foreshock: closing at exit: {error}", file=sys.stderr)
 

@@ -15,13 +15,14 @@ if not logging.getLogger().handlers and not logger.handlers:
 
 
 class Once:
-    """Says each kind of message once."""
+    """Says each kind of message once, and no more than `kinds_max` kinds."""
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int, kinds_max: int = 32) -> None:
         self._level = level
+        self._kinds_max = kinds_max
         self._said: set[str] = set()
 
     def say(self, kind: str, message: str) -> None:
-        if kind not in self._said:
+        if kind not in self._said and len(self._said) < self._kinds_max:
             self._said.add(kind)
             logger.log(self._level, "%s (said once)", message)

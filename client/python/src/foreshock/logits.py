@@ -31,6 +31,9 @@ class LogitSamples:
                 block.masked_fill_(columns > at[:, None] + (k.shape[1] - tokens), -math.inf)
         self._blocks[layer] = block
 
+    def empty(self) -> bool:
+        return not self._blocks
+
     def take(self, first_heads: Mapping[int, int]) -> list[Part]:
         """Empties it. `first_heads`: by layer, the number of this rank's head 0 in the model."""
         blocks, self._blocks = self._blocks, {}

@@ -26,7 +26,7 @@ import torch
 from foreshock import device, lifetime, payloads
 from foreshock.client import OUTCOMES, Client
 from foreshock.discovery import Found, discover
-from foreshock.gradients import GradientNorms
+from foreshock.gradients import GradientNorms, Norms
 from foreshock.identity import make_hello
 from foreshock.log import Once, logger
 from foreshock.logits import LogitSamples
@@ -42,6 +42,12 @@ from foreshock.v1 import types_pb2 as types
 from foreshock.weights import LayerSpectrum, RouterSampler, SpectrumSampler
 
 __all__ = ["Monitor", "MonitorStats", "Sampling", "watch"]
+
+# What a scalar is, besides its value.
+_LAST = Scalar(0.0)
+_SUM = Scalar(0.0, reduction="sum")
+_MEAN = Scalar(0.0, reduction="mean")
+_EACH_RANK = Scalar(0.0, reduction="mean", scope="rank")
 
 
 @dataclasses.dataclass
@@ -104,11 +110,9 @@ def watch(
         ValueError: an argument that is wrong, also when not strict: nothing has begun yet.
     """
     chosen = load_sampling(sampling)
-    chunks = [model] if isinstance(model, torch.nn.Module) else list(model)
+    chunks = _chunks(model)
     whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
     found = discover(whole, tuple(patterns or ()))
-    for line in found.lines:
-        logger.info("%s", line)
     if not found.attention and not found.routers:
         logger.warning(
             "found neither attention nor routers in %s: only what step() is given will be sent; "
@@ -125,6 +129,8 @@ def watch(
     )
     at = make_hello(run, **options).coordinates
     share = _Share.of(at, token_shard)
+    for line in found.lines:  # replicas have the same to say
+        logger.log(logging.INFO if share.spectra else logging.DEBUG, "%s", line)
     options["plan"] = _plan(found, chosen, share)
     if not share.spectra:
         logger.info("data rank %d, context rank %d: weights are sent by rank 0 of both", at.data,
@@ -136,6 +142,15 @@ def watch(
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
     return Monitor(chunks, optimizer, found, chosen, share, sinks, resume_step, strict)
+
+
+def _chunks(model: Any) -> list[torch.nn.Module]:
+    chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+    strange = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, torch.nn.Module)]
+    if strange or not chunks:
+        found = strange[0] if strange else "an empty list"
+        raise ValueError(f"model is {found}; allowed: a torch.nn.Module, or a list of them")
+    return chunks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +225,7 @@ class Monitor:
         self._closed = False
         self._events: list[ingest.Summary] = []
         self._names: set[str] = set()  # of scalars, checked
-        self._norms: dict[str, torch.Tensor] | None = None
+        self._norms: Norms | None = None
         first = next((p for chunk in chunks for p in chunk.parameters()), torch.empty(0))
         self._device = device.of(first.device)
         self._several_ranks = sinks[0].hello.world_size > 1
@@ -229,6 +244,7 @@ class Monitor:
             for layer in found.routers
             if share.routers and sampling.router.every > 0 and self._forwards is not None
         ]
+        self._armed = self._listened = False  # the taps: now; since they were emptied
         self._packer = Packer(sinks, strict)
         self._alive = lifetime.Owner(self)
         self._arm(resume_step)
@@ -269,7 +285,8 @@ class Monitor:
             return
         try:
             if self._sampling.due(self._sampling.gradients.every, self._last_step + 1):
-                self._norms = self._gradients.measure()
+                with torch.no_grad():
+                    self._norms = self._gradients.measure()
         except Exception as error:
             self._failed("gradients", error)
 
@@ -365,7 +382,7 @@ class Monitor:
         policy_mismatch: ingest.Summary | None,
         scalars: dict[str, Any],
     ) -> None:
-        if isinstance(step, bool) or not isinstance(step, numbers.Integral):
+        if type(step) is not int and not _is_whole(step):
             self._ignore(f"step is {step!r}", "a whole number")
             return
         step = int(step)
@@ -388,36 +405,45 @@ class Monitor:
         job = Job(step, tokens=int(tokens or 0), skipped=bool(skipped))
         if self._sampling.due(self._sampling.scalars.every, step):
             self._add_scalars(job, loss, grad_norm, scalars)
-        job.summaries, self._events = self._events, []
+        if self._events:
+            job.summaries, self._events = self._events, []
         if policy_mismatch is not None:
             job.summaries.append(policy_mismatch)
         self._stats.steps += 1
         self._last_step = step
-        with torch.no_grad():
-            has_norm = grad_norm is not None or "grad_norm" in scalars
-            self._tier("gradients", self._sample_gradients, job, grad_norm if has_norm else None)
+        self._sample(job, grad_norm)
+        self._arm(step + 1)
+        self._hand_over(job)
+
+    def _sample(self, job: Job, grad_norm: Any) -> None:
+        """In most steps nothing is due, and this must cost next to nothing."""
+        sampling, step = self._sampling, job.step
+        norms, self._norms = self._norms, None
+        if sampling.due(sampling.gradients.every, step):
+            self._tier("gradients", self._sample_gradients, job, norms, grad_norm)
+        if self._listened:
+            self._listened = False
             for tap in self._taps:
                 self._tier(tap.layer.path, self._sample_router, job, tap)
+        if sampling.due(sampling.router.weights_every, step):
             self._tier("router weights", self._sample_router_weights, job)
-            for layer in self._spectra.due(step, self._sampling):
-                self._tier(layer.layer.path, self._sample_spectrum, job, layer)
+        for layer in self._spectra.due(step, sampling):
+            self._tier(layer.layer.path, self._sample_spectrum, job, layer)
+        if not self._logits.empty():
             self._tier("logits", self._sample_logits, job)
-        self._hand_over(job)
-        self._arm(step + 1)
 
     def _tier(self, what: str, sample: Callable[..., None], *arguments: Any) -> None:
         """What fails costs itself only."""
         try:
-            sample(*arguments)
+            with torch.no_grad():
+                sample(*arguments)
         except Exception as error:
             self._failed(what, error)
 
-    def _sample_gradients(self, job: Job, grad_norm: Any) -> None:
-        norms, self._norms = self._norms, None
-        if self._sampling.due(self._sampling.gradients.every, job.step):
-            norms = self._gradients.measure() if norms is None else norms
-            for name, value in self._gradients.scalars(norms, grad_norm):
-                self._add(job, name, value)
+    def _sample_gradients(self, job: Job, norms: Norms | None, grad_norm: Any) -> None:
+        norms = self._gradients.measure() if norms is None else norms
+        if norms is not None:
+            job.parts.append(norms.part(grad_norm))
 
     def _sample_router(self, job: Job, tap: RouterTap) -> None:
         scores, counts, bias = tap.take()  # taken in any case: it may have listened too early
@@ -450,8 +476,7 @@ class Monitor:
             )
 
     def _sample_router_weights(self, job: Job) -> None:
-        if self._sampling.due(self._sampling.router.weights_every, job.step):
-            job.parts.extend(self._router_weights.sample())
+        job.parts.extend(self._router_weights.sample())
 
     def _sample_spectrum(self, job: Job, layer: LayerSpectrum) -> None:
         part = layer.sample(job.step)
@@ -465,13 +490,13 @@ class Monitor:
         self, job: Job, loss: Any, grad_norm: Any, scalars: Mapping[str, Any]
     ) -> None:
         if loss is not None:
-            self._add(job, "loss", loss, "mean")
+            self._add(job, "loss", loss, _MEAN)
             if self._several_ranks:  # which rank's loss is not finite
-                self._add(job, "loss", loss, "mean", "rank")
+                self._add(job, "loss", loss, _EACH_RANK)
         if grad_norm is not None:
             self._add(job, "grad_norm", grad_norm)
         if job.tokens and self._share.tokens:
-            self._add(job, "tokens", job.tokens, "sum")
+            self._add(job, "tokens", job.tokens, _SUM)
         groups = getattr(self._optimizer, "param_groups", None)
         if groups and "lr" not in scalars and job.phase == "train":
             self._add(job, "lr", groups[0]["lr"])
@@ -481,16 +506,12 @@ class Monitor:
             elif value is not None:
                 self._add(job, name, value)
 
-    def _add(
-        self, job: Job, name: str, value: Any, kind: str | Scalar = "last", scope: str = "global"
-    ) -> None:
-        """One bad value costs itself only. `kind`: a reduction, or a Scalar that says it all."""
+    def _add(self, job: Job, name: str, value: Any, kind: Scalar = _LAST) -> None:
+        """One bad value costs itself only. `kind`: all but the value."""
         try:
             if name not in self._names:
                 check_name(name)
                 self._names.add(name)
-            if not isinstance(kind, Scalar):
-                kind = Scalar(0.0, None, kind, scope)
             job.add_scalar(name, value, kind)
         except ValueError as error:
             self._failed("step", error)
@@ -505,8 +526,11 @@ class Monitor:
         self._set_armed(next_step is None or self._sampling.due(every, next_step))
 
     def _set_armed(self, armed: bool) -> None:
-        for tap in self._taps:
-            tap.armed = armed
+        self._listened = self._listened or armed
+        if armed != self._armed:
+            self._armed = armed
+            for tap in self._taps:
+                tap.armed = armed
 
     def _ignore(self, found: str, allowed: str) -> None:
         self._stats.steps_ignored += 1
@@ -521,3 +545,7 @@ class Monitor:
         self._stats.errors += 1
         self._stats.last_error = f"{where}: {type(error).__name__}: {error}"
         self._once.say(f"{where} {type(error).__name__}", self._stats.last_error)
+
+
+def _is_whole(step: Any) -> bool:
+    return isinstance(step, numbers.Integral) and not isinstance(step, bool)

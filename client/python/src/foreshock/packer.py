@@ -7,11 +7,11 @@ them.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import queue
 import threading
 import time
-from typing import Any, Callable, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy as np
 import torch
@@ -26,13 +26,16 @@ from foreshock.v1 import ingest_pb2 as ingest
 JOBS_MAX = 1024
 BYTES_MAX = 256 << 20  # of sampled tensors that wait for their copy
 
+Made = Union[ingest.Summary, Mapping[str, float], None]
+
 
 @dataclasses.dataclass
 class Part:
-    """Tensors of the caller's own, and what makes a summary of them once they are arrays."""
+    """Tensors of the caller's own, and what is made of them once they are arrays: a summary,
+    scalars by name, or None if there is nothing to say."""
 
     tensors: list[torch.Tensor]
-    build: Callable[[list[np.ndarray]], Union[ingest.Summary, None]]  # None: nothing to say
+    build: Callable[[list[np.ndarray]], Made]
 
 
 class Job:
@@ -47,13 +50,14 @@ class Job:
         self.summaries: list[ingest.Summary] = []
         self.parts: list[Part] = []
         self.bytes = 0
-        self._scalars: list[tuple[str, Scalar]] = []
+        self._scalars: list[tuple[str, float, Scalar]] = []
         self._on_device: list[tuple[str, Scalar]] = []
         self._device_values: list[torch.Tensor] = []
         self._transfer: Transfer | None = None
 
     def add_scalar(self, name: str, value: Any, kind: Scalar) -> None:
-        """`value`: a number or a tensor of one element, which is not read if a device holds it."""
+        """`value`: a number or a tensor of one element, which is not read if a device holds it.
+        `kind` says everything but the value."""
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
             if value.numel() != 1:
                 raise ValueError(f"scalar {name!r} is {tuple(value.shape)}; allowed: one number")
@@ -61,7 +65,7 @@ class Job:
             self._device_values.append(value.detach().reshape(()).double())
             return
         try:
-            self._scalars.append((name, kind._replace(value=float(value))))
+            self._scalars.append((name, float(value), kind))
         except (TypeError, ValueError, RuntimeError):
             shown = tuple(value.shape) if hasattr(value, "shape") else repr(value)
             raise ValueError(f"scalar {name!r} is {shown}; allowed: one number") from None
@@ -79,15 +83,17 @@ class Job:
         arrays = self._transfer.arrays() if self._transfer is not None else []
         failure: Exception | None = None
         summaries, at = list(self.summaries), 0
+        scalars = [(name, kind._replace(value=value)) for name, value, kind in self._scalars]
         for part in self.parts:
             mine, at = arrays[at : at + len(part.tensors)], at + len(part.tensors)
             try:
-                summary = part.build(mine)
-                if summary is not None:
-                    summaries.append(summary)
+                made = part.build(mine)
+                if isinstance(made, ingest.Summary):
+                    summaries.append(made)
+                elif made is not None:
+                    scalars.extend((name, Scalar(value)) for name, value in made.items())
             except Exception as error:
                 failure = error
-        scalars = list(self._scalars)
         if self._on_device:
             scalars += [
                 (name, kind._replace(value=float(value)))
@@ -106,13 +112,14 @@ class Job:
 
 
 class Packer:
+    """`put` is for one thread. Each counter has one writer, so the queue is the only lock."""
+
     def __init__(self, sinks: Sequence[Union[Client, Recorder]], strict: bool) -> None:
         self._sinks = sinks
         self._strict = strict
-        self._changed = threading.Condition()
-        self._jobs: collections.deque[Job] = collections.deque()
-        self._bytes = 0
-        self._closing = False
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None: the end
+        self._put = self._put_bytes = 0
+        self._done = self._done_bytes = 0
         self._failure: Exception | None = None
         self.dropped = 0
         self.errors = 0
@@ -122,51 +129,56 @@ class Packer:
 
     @property
     def waiting(self) -> int:
-        return len(self._jobs)
+        """Jobs put and not yet reported, the one in work included."""
+        return self._put - self._done
 
     def put(self, job: Job) -> None:
         """Never waits. Strict: raises what failed in the thread before."""
-        with self._changed:
-            if len(self._jobs) >= JOBS_MAX or self._bytes + job.bytes > BYTES_MAX:
-                self.dropped += 1
-            else:
-                self._jobs.append(job)
-                self._bytes += job.bytes
-                self._changed.notify()
+        if self.waiting >= JOBS_MAX or self._put_bytes - self._done_bytes + job.bytes > BYTES_MAX:
+            self.dropped += 1
+        else:
+            self._put += 1
+            self._put_bytes += job.bytes
+            self._jobs.put(job)
+        if self._strict and self._failure is not None:
             failure, self._failure = self._failure, None
-        if failure is not None and self._strict:
             raise failure
 
     def close(self, timeout: float) -> float:
-        """Works off what waits, for at most `timeout` seconds; how many of them are left."""
+        """Works off what waits, for at most `timeout` seconds; how many of those are left."""
         until = time.monotonic() + timeout
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._jobs.put(None)
         self._thread.join(timeout)
-        with self._changed:
-            self.dropped += len(self._jobs)
-            self._jobs.clear()
+        left = self._take_all()
+        self.dropped += left
+        self._put -= left
+        self._jobs.put(None)  # for a thread that is still at work
         return max(0.0, until - time.monotonic())
+
+    def _take_all(self) -> int:
+        taken = 0
+        while True:
+            try:
+                taken += self._jobs.get_nowait() is not None
+            except queue.Empty:
+                return taken
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._jobs or self._closing)
-                if not self._jobs:
-                    return
-                job = self._jobs.popleft()
-                self._bytes -= job.bytes
+            job = self._jobs.get()
+            if job is None:
+                return
             try:
                 job.report_to(self._sinks)
             except Exception as error:
                 self._keep(job, error)
+            self._done_bytes += job.bytes
+            self._done += 1
 
     def _keep(self, job: Job, error: Exception) -> None:
         text = f"step {job.step}: {type(error).__name__}: {error}"
-        with self._changed:
-            self.errors += 1
-            self._failure = error
+        self.errors += 1
+        self._failure = error
         if not self.last_error:
             logger.warning("%s (said once)", text)
         self.last_error = text

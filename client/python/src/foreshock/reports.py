@@ -113,7 +113,7 @@ def build(
 
 def _scalar(name: str, value: Any) -> Scalar:
     if isinstance(value, Scalar):
-        return value._replace(value=float(value.value))
+        return value if type(value.value) is float else value._replace(value=float(value.value))
     try:
         return Scalar(float(value))
     except (TypeError, ValueError):

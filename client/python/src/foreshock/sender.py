@@ -8,6 +8,7 @@ write.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -15,9 +16,10 @@ from typing import Iterator
 
 import grpc
 
+from foreshock.log import Once, logger
 from foreshock.reports import Names, declare_for
 from foreshock.send_queue import Queued, SendQueue
-from foreshock.stats import ClientStats
+from foreshock.stats import REJECTIONS_MAX, ClientStats
 from foreshock.v1 import errors_pb2 as errors
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.v1 import ingest_pb2_grpc as ingest_grpc
@@ -26,6 +28,11 @@ BACKOFF_MIN_S = 0.2  # doubled after each lost stream
 BACKOFF_MAX_S = 15.0
 HELLO_TIMEOUT_S = 10.0  # for the daemon's first answer
 _DETAILS_KEY = "grpc-status-details-bin"
+_MEANS = {  # what a stream's end tells the user, by status
+    grpc.StatusCode.UNAVAILABLE: "foreshockd cannot be reached",
+    grpc.StatusCode.UNIMPLEMENTED: "what answers knows no foreshock.v1.IngestService: an older "
+    "foreshockd, or another server",
+}
 
 
 def _channel_options() -> list[tuple[str, int]]:
@@ -63,6 +70,9 @@ class Sender:
         self._changed = threading.Condition()  # guards everything below
         self._queue = SendQueue(queue_bytes_max, queue_reports_max)
         self._stats = ClientStats()
+        self._once = Once(logging.WARNING)
+        self._rejections = Once(logging.WARNING, kinds_max=REJECTIONS_MAX)
+        self._notes: list[tuple[Once, str, str]] = []  # kind and text; said without the lock
         self._last_seq = 0
         self._resume_at = 0.0  # monotonic; the daemon asked to wait
         self._goodbye: ingest.Goodbye | None = None
@@ -93,12 +103,14 @@ class Sender:
             reason = self._why_not(size)
             if reason:
                 self._stats.drop(reason)
-                return reason
-            report.seq = self._last_seq
-            self._queue.push(Queued(self._last_seq, size, report))
-            self._stats.pushed += 1
-            self._changed.notify_all()
-        return ""
+                self._note_drop(reason, report.step)
+            else:
+                report.seq = self._last_seq
+                self._queue.push(Queued(self._last_seq, size, report))
+                self._stats.pushed += 1
+                self._changed.notify_all()
+        self._say_notes()
+        return reason
 
     def _why_not(self, size: int) -> str:
         if self._stats.refused:
@@ -108,10 +120,6 @@ class Sender:
         if size > min(self._message_bytes_max, self._queue.bytes_max):
             return "too_large"
         return "" if self._queue.has_room(size) else "queue_full"
-
-    def drop(self, reason: str) -> None:
-        with self._changed:
-            self._stats.drop(reason)
 
     def flush(self, timeout: float) -> bool:
         """Waits until everything is committed or was given up; False when the time ran out."""
@@ -128,9 +136,13 @@ class Sender:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._done, timeout)
             finished = self._done and not self._stats.refused
-            self._stats.drop("closed", self._queue.clear())
+            lost = self._queue.clear()
+            self._stats.drop("closed", lost)
             self._stop = True
             self._cancel()
+        self._say_notes()
+        if lost:
+            logger.warning("%s: %d reports could not be delivered before the end", self._target, lost)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)  # it ends by itself; gRPC's teardown must not hold up the exit
         return finished
@@ -141,6 +153,21 @@ class Sender:
             stats.queue_reports = len(self._queue)
             stats.queue_bytes = self._queue.bytes
             return stats
+
+    def _note(self, kind: str, text: str, once: Once | None = None) -> None:
+        """Something to warn of; the lock is held."""
+        self._notes.append((once or self._once, kind, f"{self._target}: {text}"))
+
+    def _note_drop(self, reason: str, step: int) -> None:
+        text = f"a report of step {step} is dropped ({reason}); stats() counts these"
+        self._note(f"drop {reason}", text)
+
+    def _say_notes(self) -> None:
+        """Without the lock: a log that blocks must hold up nobody."""
+        with self._changed:
+            notes, self._notes = self._notes, []
+        for once, kind, text in notes:
+            once.say(kind, text)
 
     def _cancel(self) -> None:
         self._ended = True
@@ -155,6 +182,7 @@ class Sender:
             stub = ingest_grpc.IngestServiceStub(channel)
             while True:
                 wait = self._after(self._run_stream(stub))
+                self._say_notes()
                 with self._changed:
                     self._changed.wait_for(lambda: self._stop or self._done, wait)
                     if self._stop or self._done:
@@ -178,6 +206,9 @@ class Sender:
                         self._distrust = str(broken)
                         self._cancel()
                     self._changed.notify_all()
+                if response.HasField("hello_ack"):
+                    self._say_connected(response.hello_ack)
+                self._say_notes()
         except grpc.RpcError as error:
             return error
         finally:
@@ -206,13 +237,19 @@ class Sender:
             if code is grpc.StatusCode.INVALID_ARGUMENT:
                 self._stats.refused = self._done = True
                 self._stats.drop("refused", self._queue.clear())
+                self._note("refused", f"foreshockd refuses run {self._hello.run!r}: "
+                           f"{error.details()}; nothing is sent any more")  # fmt: skip
                 return 0.0
+            means = _MEANS.get(code, "the stream is lost")
+            self._note(f"lost {code}", f"{means} ({self._stats.last_error}); the training goes on, "
+                       "reports wait and are sent later")  # fmt: skip
             # Without a delay the reason is a message over some limit on the way: it would end every
             # stream.
             if code is grpc.StatusCode.RESOURCE_EXHAUSTED and retry_delay is None:
                 largest = self._queue.remove_largest_sent()
                 if largest is not None:
                     self._stats.drop("too_large")
+                    self._note_drop("too_large", largest.report.step)
                     self._stats.keep_rejection(f"{largest.size} bytes: {error.details()}")
             if self._progressed:
                 self._backoff_s = BACKOFF_MIN_S
@@ -269,8 +306,16 @@ class Sender:
             self._on_hello_ack(response.hello_ack)
         elif kind == "ack":
             self._on_ack(response.ack)
-        else:
+        elif response.ByteSize() == 0:  # else: a kind of answer that a newer daemon has
             raise _Distrust("a response without a message")
+
+    def _say_connected(self, ack: ingest.HelloAck) -> None:
+        level = logging.DEBUG if self._hello.rank else logging.INFO  # one line per run
+        if self._stats.streams == 1:
+            logger.log(level, "%s: connected to foreshockd %s, run %s, attempt %d", self._target,
+                       ack.server_version or "of unknown version", self._hello.run, ack.attempt)
+        elif self._stats.streams == 2:
+            logger.log(level, "%s: connected again (said once)", self._target)
 
     def _on_hello_ack(self, ack: ingest.HelloAck) -> None:
         if self._greeted:
@@ -291,6 +336,7 @@ class Sender:
             self._message_bytes_max = min(self._message_bytes_max, ack.limits.message_bytes_max)
             for queued in self._queue.remove_larger_than(self._message_bytes_max):
                 self._stats.drop("too_large")
+                self._note_drop("too_large", queued.report.step)
                 self._stats.keep_rejection(
                     f"step {queued.report.step}: {queued.size} bytes, the daemon allows "
                     f"{self._message_bytes_max}"
@@ -310,6 +356,8 @@ class Sender:
 
     def _on_rejection(self, rejection: ingest.Rejection) -> None:
         self._stats.keep_rejection(rejection.reason)
+        text = f"foreshockd did not take {rejection.reason}"
+        self._note(rejection.reason, text, self._rejections)
         if rejection.HasField("summary_index"):
             self._stats.rejected_summaries += 1
             return

@@ -65,6 +65,8 @@ class RouterTap:
         self._scores: list[torch.Tensor] = []
         self._sampled = 0
         self._counts: torch.Tensor | None = None
+        gate = layer.gate
+        self._bias_name = next((n for n in CORRECTION_BIAS_NAMES if _is_there(gate, n)), "")
         self._handle = layer.gate.register_forward_hook(_Hook(self._on_forward))
 
     def take(self) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
@@ -73,10 +75,9 @@ class RouterTap:
         scores = torch.cat(self._scores) if self._scores else None
         counts, self._counts = self._counts, None
         self._scores, self._sampled = [], 0
-        biases = (getattr(self.layer.gate, name, None) for name in CORRECTION_BIAS_NAMES)
-        bias = next((b for b in biases if b is not None), None)
-        if bias is not None and scores is not None:
-            bias = bias.detach().to(torch.float32, copy=True)
+        bias = None
+        if self._bias_name and scores is not None:
+            bias = getattr(self.layer.gate, self._bias_name).detach().to(torch.float32, copy=True)
         return scores, counts, bias
 
     def remove(self) -> None:
@@ -130,6 +131,10 @@ class RouterTap:
             counts = torch.zeros(experts, dtype=torch.int64, device=index.device)
             counts.scatter_add_(0, index, torch.ones_like(index))
         self._counts = counts if self._counts is None else self._counts + counts
+
+
+def _is_there(module: torch.nn.Module, name: str) -> bool:
+    return getattr(module, name, None) is not None
 
 
 def _is_integer(tensor: torch.Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -28,19 +28,21 @@ class SpectrumSampler:
     def __init__(
         self, layers: Sequence[AttentionLayer], spectra: Spectra, optimizer: Any, tensor_rank: int
     ) -> None:
-        self._layers = [
+        samplers = [
             LayerSpectrum(layer, spread(layer.heads, spectra.heads), optimizer, tensor_rank)
             for layer in layers
         ]
-
-    def due(self, step: int, sampling: Sampling) -> list[LayerSpectrum]:
-        """The layers whose turn it is."""
-        every, groups = sampling.spectra.every, sampling.spectra.groups
-        return [
-            layer
-            for index, layer in enumerate(self._layers)
-            if sampling.due(every, step, (index % groups) * every // groups)
+        # (offset of its turn in steps, layers) of each group that has layers
+        self._groups = [
+            (group * spectra.every // spectra.groups, samplers[group :: spectra.groups])
+            for group in range(min(spectra.groups, len(samplers)))
         ]
+
+    def due(self, step: int, sampling: Sampling) -> Iterator[LayerSpectrum]:
+        """The layers whose turn it is."""
+        for offset, layers in self._groups:
+            if sampling.due(sampling.spectra.every, step, offset):
+                yield from layers
 
 
 class LayerSpectrum:
