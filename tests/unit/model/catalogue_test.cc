@@ -53,7 +53,9 @@ TEST(CatalogueTest, CountsAndScalarsHaveNoLossyForm) {
   EXPECT_EQ(PrecisionOf("load.share"), 0);
   for (const IndicatorInfo& info : Indicators()) {
     EXPECT_TRUE(info.precision == 0 || info.precision == 1e-4) << info.id;
-    if (info.storage == Storage::kI64) EXPECT_EQ(info.precision, 0) << info.id;
+    if (info.storage == Storage::kI64) {
+      EXPECT_EQ(info.precision, 0) << info.id;
+    }
   }
 }
 
