@@ -175,7 +175,8 @@ TEST_F(QueryServiceTest, PointsAsJsonAreOneResultPerSeries) {
                         R"("unit":"UNIT_EXPERT","unit_id":"3","unit_name":"","layer":1},)"
                         R"("points":[{"step":"20","value":1.75,"attempt":1,)"
                         R"("flags":["QUALITY_FLAG_SAMPLED","QUALITY_FLAG_PARTIAL"]}],)"
-                        R"("truncated":false}],"truncated":false})"
+                        R"("truncated":false,"buckets":[],"bucket_steps":"1","continuation":""}],)"
+                        R"("truncated":false})"
                         "\n");
   const HttpReply cut = HttpGet(http_address_, "/api/v1/points?run=exp-1&limit=15");
   EXPECT_THAT(cut.body, HasSubstr("],\"truncated\":true}\n"));
