@@ -195,8 +195,8 @@ TEST_F(QueryServiceTest, ErrorsSayWhatIsAllowed) {
       {"/api/v1/points?run=nope", 404, "exp-1"},
       {"/api/v1/points", 400, "run: required"},
       {"/api/v1/points?run=exp-1&step=3", 400,
-       "allowed are run, indicator, layer, unit, unit_id, unit_name, first_step, last_step, "
-       "attempt, limit"},
+       "allowed are run, indicator, layer, unit, unit_id, unit_name, match, first_step, "
+       "last_step, attempt, limit, buckets_max, continuation"},
       {"/api/v1/status?x=1", 400, "allowed are none"},
       {"/api/v1/points?run=exp-1&limit=0", 400, "an integer from 1 to 100000"},
       {"/api/v1/points?run=exp-1&limit=100001", 400, "an integer from 1 to 100000"},

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 const std::filesystem::path kData =
     std::filesystem::path(FORESHOCK_SOURCE_DIR) / "tests/data/rules";
@@ -47,8 +48,8 @@ TEST(RuleSetTest, TheDefaultPackLoads) {
     }
   }
   // What may wake somebody up, whatever the evidence.
-  EXPECT_THAT(critical, UnorderedElementsAre("nonfinite_rank", "unknown_nonfinite",
-                                             "unknown_loss_scale"));
+  EXPECT_THAT(critical,
+              UnorderedElementsAre("nonfinite_rank", "unknown_nonfinite", "unknown_loss_scale"));
 }
 
 // The fault ids that a label may have, each with a signature and a page that says what to do.
