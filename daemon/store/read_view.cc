@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
   const rocksdb::Status got = lease_->db()->Get(options, lease_->family(family), key, &value);
   if (got.IsNotFound()) return std::nullopt;
   if (!got.ok()) {
-    return FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family)));
+    return Noted(FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family))));
   }
   return value;
 }
@@ -51,7 +51,8 @@ absl::Status ReadView::Scan(Family family, const std::string& begin, const std::
     FORESHOCK_ASSIGN_OR_RETURN(const bool more, visit(StdView(it->key()), StdView(it->value())));
     if (!more) return absl::OkStatus();
   }
-  return FromRocks(it->status(), absl::StrCat("store: cannot scan family ", FamilyName(family)));
+  return Noted(
+      FromRocks(it->status(), absl::StrCat("store: cannot scan family ", FamilyName(family))));
 }
 
 absl::Status ReadView::ScanPrefix(Family family, const std::string& prefix, Visit visit) const {

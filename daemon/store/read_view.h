@@ -44,6 +44,12 @@ class ReadView {
  private:
   explicit ReadView(DatabaseHolder::Lease lease);
 
+  // The same, after the damage that it may tell of was counted.
+  absl::Status Noted(absl::Status status) const {
+    lease_->damage().Note(status);
+    return status;
+  }
+
   DatabaseHolder::Lease lease_;
   std::unique_ptr<rocksdb::ManagedSnapshot> snapshot_;  // goes before the lease
 };

@@ -11,6 +11,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/store/batch_writer.h"
 #include "daemon/store/buckets.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/directory.h"
 #include "daemon/store/key_codec.h"
@@ -42,8 +43,12 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
 
 class RocksStore final : public Store {
  public:
-  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::unique_ptr<Database> database)
-      : options_(options), env_(env), holder_(options, env, std::move(database)) {}
+  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::shared_ptr<DamageWatch> damage,
+             std::unique_ptr<Database> database)
+      : options_(options),
+        env_(env),
+        damage_(std::move(damage)),
+        holder_(options, env, damage_, std::move(database)) {}
 
   // Reads what the writer must know.
   absl::Status Load() {
@@ -96,6 +101,7 @@ class RocksStore final : public Store {
 
   const StoreOptions options_;
   rocksdb::Env* const env_;
+  const std::shared_ptr<DamageWatch> damage_;
   DatabaseHolder holder_;
 
   // Held over a write: there is one writer at a time. Never taken by a read.
@@ -130,6 +136,7 @@ absl::Status RocksStore::MakeWritable() {
 }
 
 absl::Status RocksStore::Commit(const Database& database, rocksdb::WriteBatch* batch, bool sync) {
+  if (damage_->TakeFailedCompaction()) FORESHOCK_RETURN_IF_ERROR(database.SuspendCompactions());
   rocksdb::WriteOptions options;
   options.sync = sync;
   const rocksdb::Status written = database.db()->Write(options, batch);
@@ -400,6 +407,7 @@ StoreStats RocksStore::Stats() const {
   stats.series = series_;
   stats.points_written = points_written_;
   stats.batches_written = batches_written_;
+  stats.damage_found = damage_->found();
   stats.writable = writable_ && !options_.read_only;
   return stats;
 }
@@ -409,8 +417,10 @@ StoreStats RocksStore::Stats() const {
 absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& options,
                                                       rocksdb::Env* env) {
   if (!options.read_only) FORESHOCK_RETURN_IF_ERROR(PrepareDirectory(options.directory));
-  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(options, env));
-  auto store = std::make_unique<RocksStore>(options, env, std::move(database));
+  auto damage = std::make_shared<DamageWatch>();
+  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                             Database::Open(options, env, damage));
+  auto store = std::make_unique<RocksStore>(options, env, damage, std::move(database));
   FORESHOCK_RETURN_IF_ERROR(store->Load());
   return store;
 }
