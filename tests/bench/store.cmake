@@ -1,2 +1,5 @@
 foreshock_executable(store_bench SOURCES store_bench.cc
                      LINK foreshock::store foreshock::test_support benchmark::benchmark_main)
+# Beside Prometheus and VictoriaMetrics, by store_peers.py.
+foreshock_executable(store_feed SOURCES store_feed.cc
+                     LINK foreshock::backtest foreshock::store RocksDB::rocksdb-shared)
