@@ -21,15 +21,20 @@ bool BucketBuilder::Open(int64_t step) {
 }
 
 bool BucketBuilder::Add(const Point& point) {
-  if (!Open(point.step)) return false;
-  bucket_.min = bucket_.count == 0 ? point.value : std::min(bucket_.min, point.value);
-  bucket_.max = bucket_.count == 0 ? point.value : std::max(bucket_.max, point.value);
-  ++bucket_.count;
-  sum_ += point.value;
-  bucket_.last = point.value;
-  bucket_.last_step = point.step;
-  bucket_.attempt = point.attempt;
-  bucket_.flags |= point.flags;
+  return Add(point.attempt, {1, point.step, point.step, point.value, point.value, point.value,
+                             point.value, point.flags});
+}
+
+bool BucketBuilder::Add(uint32_t attempt, const ChunkSummary& part) {
+  if (!Open(part.first_step)) return false;
+  bucket_.min = bucket_.count == 0 ? part.min : std::min(bucket_.min, part.min);
+  bucket_.max = bucket_.count == 0 ? part.max : std::max(bucket_.max, part.max);
+  bucket_.count += part.count;
+  sum_ += part.sum;
+  bucket_.last = part.last;
+  bucket_.last_step = part.last_step;
+  bucket_.attempt = attempt;
+  bucket_.flags |= part.flags;
   return true;
 }
 

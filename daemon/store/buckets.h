@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "daemon/store/chunk_codec.h"
 #include "daemon/store/store.h"
 
 namespace foreshock::store {
@@ -29,6 +30,8 @@ class BucketBuilder {
 
   // Each step after the one before. False: the visitor has had enough.
   bool Add(const Point& point);
+  // A part that lies in one bucket.
+  bool Add(uint32_t attempt, const ChunkSummary& part);
   // Hands out the last bucket.
   bool Finish();
 

@@ -17,9 +17,12 @@
 
 namespace foreshock::store {
 
-// Column families. `default`: rows. `open`: statistics of open steps, which come and go. `points`.
-enum class Family { kRows = 0, kOpen = 1, kPoints = 2 };
-inline constexpr int kFamilies = 3;
+// Column families. `default`: rows. `open`: statistics of open steps, which come and go. `heads`:
+// closed steps until they are folded. `chunks`: what they are folded into.
+enum class Family { kRows = 0, kOpen = 1, kHeads = 2, kChunks = 3 };
+inline constexpr Family kAllFamilies[] = {Family::kRows, Family::kOpen, Family::kHeads,
+                                          Family::kChunks};
+inline constexpr int kFamilies = 4;
 absl::string_view FamilyName(Family family);
 
 // Closes with the object; every iterator and snapshot must be gone by then. Thread-safe as
@@ -27,7 +30,8 @@ absl::string_view FamilyName(Family family);
 class Database {
  public:
   // `env` is not owned; nullptr: the system's. A directory that another process has open for
-  // writing can still be opened with options.read_only.
+  // writing can still be opened with options.read_only. A store of an older format is migrated
+  // first, unless options.read_only.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const StoreOptions& options,
                                                         rocksdb::Env* env,
                                                         std::shared_ptr<DamageWatch> damage);

@@ -86,7 +86,8 @@ Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
     sum += point.value;
     bucket.flags |= point.flags;
   }
-  bucket.mean = static_cast<double>(sum / static_cast<long double>(points.size()));
+  bucket.mean = std::clamp(static_cast<double>(sum / static_cast<long double>(points.size())),
+                           bucket.min, bucket.max);
   bucket.last = points.back().value;
   bucket.last_step = points.back().step;
   bucket.attempt = points.back().attempt;
@@ -95,11 +96,8 @@ Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
 
 // What comes back out of a stored point.
 Point Stored(const Sample& sample, const StepRow& step) {
-  Point point{step.attempt, step.step, 0, 0};
-  store::DecodePoint(
-      store::EncodePoint(StorageOf(sample.series.indicator), sample.value, sample.flags),
-      &point.value, &point.flags);
-  return point;
+  return {step.attempt, step.step, store::Kept(StorageOf(sample.series.indicator), sample.value),
+          sample.flags};
 }
 
 class MemoryStore final : public Store {

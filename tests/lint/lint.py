@@ -55,6 +55,7 @@ OWNERS = {
     r"prometheus/": {"daemon/exporter"},
     r"httplib": {"daemon/http", "client/cli"},
     r"zstd\.h": {"daemon/capture", "daemon/store"},
+    r"zlib\.h": {"daemon/store"},
     r"spdlog/": {"daemon/base"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},

@@ -202,6 +202,10 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
         EXPECT_EQ(*deleted, *expected);
       }
     }
+    if (generator.Below(20) == 0) {
+      const std::string run = generator.Run();
+      EXPECT_EQ(rocks->Fold(run), memory->Fold(run));
+    }
     if (generator.Below(40) == 0) {
       rocks.reset();
       ASSERT_OK_AND_ASSIGN(rocks, OpenStore(options));
