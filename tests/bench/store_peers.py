@@ -58,7 +58,8 @@ plot: one series in buckets of 1 024 steps, after a restart with the files out o
   wall clock, for the peers with HTTP and JSON. The store returns min, mean, max and last, the peers
   the mean.
 restart: until the first query can be answered (a store that is open; /-/ready; /health).
-lost: points that were acknowledged before kill -9 and not there after it."""
+lost: points that were acknowledged before kill -9, which comes right after the last answer, and
+  were not there after it."""
 
 
 # ---- Points
@@ -468,7 +469,7 @@ def main():
     parser.add_argument("store_feed", type=pathlib.Path)
     parser.add_argument("captures", nargs="+", type=pathlib.Path)
     parser.add_argument("--only", choices=("recorded", "wide", "long"), default=None)
-    parser.add_argument("--wide", default="10000x200", help="series x steps")
+    parser.add_argument("--wide", default="5000x200", help="series x steps")
     parser.add_argument("--long", default="2x1000000", help="series x steps")
     arguments = parser.parse_args()
     missing = [name for name in ("prometheus", "victoria-metrics") if not shutil.which(name)]
