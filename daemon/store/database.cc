@@ -192,6 +192,60 @@ absl::Status WriteFormat(const std::string& directory, const Database& database)
   return FromRocks(status, absl::StrCat("store: cannot write the format row of ", directory));
 }
 
+// Opens the database whatever became of its logs. RocksDB replays them up to the first record that
+// is incomplete or wrong, and would say so in passing. Half a batch at the end is what a killed
+// process leaves, and was acknowledged to nobody. Anything else is damage: acknowledged batches are
+// lost with it and behind it, because a later batch means nothing without those before it. The logs
+// are kept aside then.
+rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& directory,
+                               const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                               DamageWatch* damage,
+                               std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                               rocksdb::DB** db) {
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
+  const rocksdb::Status whole = rocksdb::DB::Open(options, directory, families, handles, db);
+  if (!whole.IsCorruption()) return whole;
+
+  // Read once more, leaving out no more than incomplete ends of logs.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocksdb::SequenceNumber readable = 0;
+  const rocksdb::Status tolerant = [&] {
+    rocksdb::DB* raw = nullptr;
+    std::vector<rocksdb::ColumnFamilyHandle*> looked_at;
+    rocksdb::Status opened =
+        rocksdb::DB::OpenForReadOnly(options, directory, families, &looked_at, &raw);
+    if (!opened.ok()) return opened;
+    const std::unique_ptr<rocksdb::DB> reader(raw);
+    readable = reader->GetLatestSequenceNumber();
+    for (rocksdb::ColumnFamilyHandle* handle : looked_at) {
+      reader->DestroyColumnFamilyHandle(handle);
+    }
+    return opened;
+  }();
+
+  const absl::Status kept = KeepLogs(directory);
+  handles->clear();
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  const rocksdb::Status opened = rocksdb::DB::Open(options, directory, families, handles, db);
+  if (!opened.ok()) return opened;
+  if (tolerant.ok() && readable <= (*db)->GetLatestSequenceNumber()) {
+    LogInfo("store", "the log ended within a batch that had not been acknowledged",
+            {{"directory", directory}});
+    DropKeptLogs(directory);
+    return opened;
+  }
+  damage->Note(absl::DataLossError(absl::StrCat(
+      "store: the write-ahead log in ", directory, " is damaged (", whole.ToString(),
+      "): batches that were acknowledged are lost from there on; the logs as they were ",
+      kept.ok() ? absl::StrCat("are in ", KeptLogs(directory))
+                : absl::StrCat("could not be kept: ", kept.message()))));
+  // So that the damaged logs go, and the next opening does not find them again.
+  if (const rocksdb::Status flushed = (*db)->Flush({}, *handles); !flushed.ok()) {
+    LogWarning("store", "damaged logs stay in use", {{"error", flushed.ToString()}});
+  }
+  return opened;
+}
+
 bool IsEmpty(const Database& database) {
   for (const Family family : kAllFamilies) {
     const std::unique_ptr<rocksdb::Iterator> it(
@@ -243,8 +297,10 @@ absl::Status DropOldFamily(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* old_poi
 absl::string_view FamilyName(Family family) { return kFamilyNames[static_cast<int>(family)]; }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& options,
-                                                         rocksdb::Env* env) {
-  const rocksdb::DBOptions db_options = DatabaseOptions(options, env);
+                                                         rocksdb::Env* env,
+                                                         std::shared_ptr<DamageWatch> damage) {
+  rocksdb::DBOptions db_options = DatabaseOptions(options, env);
+  db_options.listeners.push_back(damage);
   std::vector<rocksdb::ColumnFamilyDescriptor> families = FamilyDescriptors(options);
   bool old = false;
   if (HasDatabase(options.directory)) {
@@ -259,7 +315,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
     return absl::NotFoundError(absl::StrCat("store: there is no store in ", options.directory));
   }
 
-  std::unique_ptr<Database> database(new Database());
+  std::unique_ptr<Database> database(new Database(damage));
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
   rocksdb::Status opened;
@@ -272,7 +328,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
       absl::SleepFor(absl::Milliseconds(20 * attempt));
     }
   } else {
-    opened = rocksdb::DB::Open(db_options, options.directory, families, &handles, &raw);
+    opened = OpenForWriting(db_options, options.directory, families, damage.get(), &handles, &raw);
   }
   if (!opened.ok()) return OpenFailed(options.directory, opened);
   database->db_.reset(raw);
@@ -298,6 +354,17 @@ Database::~Database() {
   }
 }
 
+absl::Status Database::SuspendCompactions() const {
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    const rocksdb::Status set = db_->SetOptions(handle, {{"disable_auto_compactions", "true"}});
+    FORESHOCK_RETURN_IF_ERROR(FromRocks(set, "store: cannot suspend compactions"));
+  }
+  LogError("store",
+           "compactions are suspended until the store is opened again, because one met "
+           "damage; new data is stored as before");
+  return absl::OkStatus();
+}
+
 absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
   if (env == nullptr) env = rocksdb::Env::Default();
   const std::string what = absl::StrCat("store: cannot sync ", directory);
@@ -319,8 +386,9 @@ absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
 }
 
 DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
+                               std::shared_ptr<DamageWatch> damage,
                                std::unique_ptr<Database> database)
-    : options_(options), env_(env), database_(std::move(database)) {}
+    : options_(options), env_(env), damage_(std::move(damage)), database_(std::move(database)) {}
 
 absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
   const absl::Time deadline = absl::Now() + kReopenWait;
@@ -364,12 +432,12 @@ absl::Status DatabaseHolder::Reopen() {
     old = std::move(database_);
   }
   old.reset();
-  absl::StatusOr<std::unique_ptr<Database>> fresh = Database::Open(options_, env_);
+  absl::StatusOr<std::unique_ptr<Database>> fresh = Database::Open(options_, env_, damage_);
   const absl::Status result = fresh.status();
   if (!fresh.ok()) {
     StoreOptions read_only = options_;
     read_only.read_only = true;
-    fresh = Database::Open(read_only, env_);
+    fresh = Database::Open(read_only, env_, damage_);
   }
   MutexLock lock(&mutex_);
   if (fresh.ok()) database_ = std::move(fresh).value();

@@ -16,10 +16,18 @@ namespace {
 
 std::string_view StdView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-absl::StatusOr<std::string_view> Unsealed(Family family, std::string_view key,
+// The same, after the damage that it may tell of was counted.
+absl::Status Noted(DamageWatch* damage, absl::Status status) {
+  damage->Note(status);
+  return status;
+}
+
+absl::StatusOr<std::string_view> Unsealed(DamageWatch* damage, Family family, std::string_view key,
                                           std::string_view value) {
   std::string_view row = value;
-  if (!Unseal(key, &row)) return WrongChecksum(FamilyName(family), key, value);
+  if (!Unseal(key, &row)) {
+    return Noted(damage, WrongChecksum(FamilyName(family), key, value));
+  }
   return row;
 }
 
@@ -46,9 +54,11 @@ absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
   const rocksdb::Status got = lease_->db()->Get(options, lease_->family(family), key, &value);
   if (got.IsNotFound()) return std::nullopt;
   if (!got.ok()) {
-    return FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family)));
+    return Noted(&lease_->damage(),
+                 FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family))));
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row, Unsealed(family, key, value));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
+                             Unsealed(&lease_->damage(), family, key, value));
   value.resize(row.size());
   return value;
 }
@@ -64,11 +74,12 @@ absl::Status ReadView::Scan(Family family, const std::string& begin, const std::
   for (it->Seek(begin); it->Valid(); it->Next()) {
     const std::string_view key = StdView(it->key());
     FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
-                               Unsealed(family, key, StdView(it->value())));
+                               Unsealed(&lease_->damage(), family, key, StdView(it->value())));
     FORESHOCK_ASSIGN_OR_RETURN(const bool more, visit(key, row));
     if (!more) return absl::OkStatus();
   }
-  return FromRocks(it->status(), absl::StrCat("store: cannot scan family ", FamilyName(family)));
+  return Noted(&lease_->damage(), FromRocks(it->status(), absl::StrCat("store: cannot scan family ",
+                                                                       FamilyName(family))));
 }
 
 absl::Status ReadView::ScanPrefix(Family family, const std::string& prefix, Visit visit) const {
@@ -116,7 +127,12 @@ absl::StatusOr<std::vector<model::AttemptRow>> ReadView::Attempts(uint32_t run) 
 }
 
 RowIterator::RowIterator(const ReadView& view, Family family, const std::string& prefix)
-    : family_(family), begin_(prefix), end_(PrefixEnd(prefix)), lower_(begin_), upper_(end_) {
+    : damage_(&view.lease_->damage()),
+      family_(family),
+      begin_(prefix),
+      end_(PrefixEnd(prefix)),
+      lower_(begin_),
+      upper_(end_) {
   rocksdb::ReadOptions options;
   options.snapshot = view.snapshot_->snapshot();
   options.iterate_lower_bound = &lower_;
@@ -125,11 +141,12 @@ RowIterator::RowIterator(const ReadView& view, Family family, const std::string&
 }
 
 absl::StatusOr<std::string_view> RowIterator::Value() const {
-  return Unsealed(family_, key(), StdView(it_->value()));
+  return Unsealed(damage_, family_, key(), StdView(it_->value()));
 }
 
 absl::Status RowIterator::status() const {
-  return FromRocks(it_->status(), absl::StrCat("store: cannot read family ", FamilyName(family_)));
+  return Noted(damage_, FromRocks(it_->status(),
+                                  absl::StrCat("store: cannot read family ", FamilyName(family_))));
 }
 
 absl::Status NoSuchRun(const std::string& run, const std::vector<std::string>& names) {

@@ -76,6 +76,7 @@ class RowIterator {
   absl::Status status() const;
 
  private:
+  DamageWatch* const damage_;
   const Family family_;
   const std::string begin_;
   const std::string end_;

@@ -14,6 +14,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/store/batch_writer.h"
 #include "daemon/store/buckets.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/directory.h"
 #include "daemon/store/fold.h"
@@ -48,10 +49,12 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
 
 class RocksStore final : public Store {
  public:
-  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::unique_ptr<Database> database)
+  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::shared_ptr<DamageWatch> damage,
+             std::unique_ptr<Database> database)
       : options_(options),
         env_(env),
-        holder_(options, env, std::move(database)),
+        damage_(std::move(damage)),
+        holder_(options, env, damage_, std::move(database)),
         writer_(options.precision),
         fold_queue_(options.open_points, options.idle_fold) {}
   ~RocksStore() override;
@@ -115,6 +118,7 @@ class RocksStore final : public Store {
 
   const StoreOptions options_;
   rocksdb::Env* const env_;
+  const std::shared_ptr<DamageWatch> damage_;
   DatabaseHolder holder_;
 
   // Held over a fold: nobody else writes chunks. Taken before writer_mutex_, never by a read.
@@ -184,6 +188,7 @@ absl::Status RocksStore::MakeWritable() {
 }
 
 absl::Status RocksStore::Commit(const Database& database, rocksdb::WriteBatch* batch, bool sync) {
+  if (damage_->TakeFailedCompaction()) FORESHOCK_RETURN_IF_ERROR(database.SuspendCompactions());
   rocksdb::WriteOptions options;
   options.sync = sync;
   const rocksdb::Status written = database.db()->Write(options, batch);
@@ -523,6 +528,7 @@ StoreStats RocksStore::Stats() const {
   stats.open_points = open_points_;
   stats.points_folded = points_folded_;
   stats.fold_failures = fold_failures_;
+  stats.damage_found = damage_->found();
   stats.writable = writable_ && !options_.read_only;
   return stats;
 }
@@ -532,8 +538,10 @@ StoreStats RocksStore::Stats() const {
 absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& options,
                                                       rocksdb::Env* env) {
   if (!options.read_only) FORESHOCK_RETURN_IF_ERROR(PrepareDirectory(options.directory));
-  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(options, env));
-  auto store = std::make_unique<RocksStore>(options, env, std::move(database));
+  auto damage = std::make_shared<DamageWatch>();
+  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                             Database::Open(options, env, damage));
+  auto store = std::make_unique<RocksStore>(options, env, damage, std::move(database));
   FORESHOCK_RETURN_IF_ERROR(store->Start());
   return store;
 }

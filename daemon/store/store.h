@@ -96,6 +96,7 @@ struct StoreStats {
   uint64_t open_points = 0;    // written and not in chunks yet, of all runs
   uint64_t points_folded = 0;  // into chunks, since it was opened
   uint64_t fold_failures = 0;  // since it was opened; the log says why
+  uint64_t damage_found = 0;   // times it met what the medium has damaged, since it was opened
   bool writable = true;
 };
 
