@@ -187,6 +187,20 @@ absl::StatusOr<LayerStats> Calibration::Load(int layer) const {
   if (norms) stats.expert_norm_sum = norms->row(0).transpose();
   FORESHOCK_ASSIGN_OR_RETURN(const auto gated, sum("gated_norm_sum", "F64", {experts}));
   if (gated) stats.gated_norm_sum = gated->row(0).transpose();
+  FORESHOCK_ASSIGN_OR_RETURN(const auto probabilities, sum("probability_sum", "F64", {experts}));
+  if (probabilities) {
+    stats.probability_sum = probabilities->row(0).transpose();
+    // Each token's probabilities add to 1, but for the rounding of what computed them in 32 bits.
+    if (std::abs(stats.probability_sum->sum() - stats.tokens) > 1e-3 * stats.tokens) {
+      return wrong(absl::StrCat("probability_sum adds to ", stats.probability_sum->sum(),
+                                ", not to ", stats.tokens, " tokens"));
+    }
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const auto entropy, sum("entropy_sum", "F64", {}));
+  if (entropy) stats.entropy_sum = (*entropy)(0, 0);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto margins,
+                             sum("margin_histogram", "I64", {static_cast<uint64_t>(kMarginBins)}));
+  if (margins) stats.margin_histogram = margins->row(0).transpose();
   return stats;
 }
 

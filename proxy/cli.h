@@ -39,10 +39,14 @@ absl::StatusOr<Source> OpenSource(const Program& program);
 void AddCommonOptions(CLI::App& verb, Program& program);
 // Prints "foreshock-proxy: message" for an error; the exit code.
 int Finish(const absl::Status& status);
-// "12.35 GiB".
-std::string Gibibytes(uint64_t bytes);
+// "foreshock-proxy: warning: ..." on stderr, each once.
+void PrintWarnings(const std::vector<std::string>& warnings);
+// "812 B", "3.50 KiB", "12.35 GiB".
+std::string FormatBytes(uint64_t bytes);
 
 void AddInspect(CLI::App& app, Program& program);
 void AddSelect(CLI::App& app, Program& program);
+void AddSlice(CLI::App& app, Program& program);
+void AddBuild(CLI::App& app, Program& program);
 
 }  // namespace foreshock::proxy
