@@ -19,10 +19,12 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/model.h"
 #include "proxy/safetensors.h"
@@ -73,6 +75,10 @@ class Calibration {
   int top_k_ = 0;
   int hidden_ = 0;
 };
+
+// A calibration file of these layers, with what each of them has.
+absl::Status WriteCalibration(const std::string& path, const Model& model,
+                              const std::map<int, LayerStats>& layers);
 
 // A tensor of two dimensions or fewer as numbers: F64, F32, BF16, F16 or I64.
 absl::StatusOr<Matrix> ReadMatrix(const InputFile& file, const Tensor& tensor);

@@ -95,9 +95,10 @@ double MedianDistance(const Matrix& distances, const std::vector<int>& members) 
     for (size_t b = 0; b < a; ++b) values.push_back(distances(members[a], members[b]));
   }
   if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  if (values.size() % 2 == 1) return *half;
+  return (*std::max_element(values.begin(), half) + *half) / 2;
 }
 
 }  // namespace foreshock::proxy

@@ -37,9 +37,11 @@ int main(int argc, char** argv) {
       "foreshock-proxy");
   Program program;
   AddInspect(app, program);
+  AddCalibrate(app, program);
   AddSelect(app, program);
   AddSlice(app, program);
   AddBuild(app, program);
+  AddReport(app, program);
   app.require_subcommand(1);
   app.set_version_flag("--version", "foreshock-proxy " FORESHOCK_VERSION);
   app.footer(

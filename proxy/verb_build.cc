@@ -13,7 +13,6 @@ absl::Status RunBuild(const Program& program, const SelectArguments& select,
                       const SliceArguments& slice) {
   FORESHOCK_ASSIGN_OR_RETURN(const Source source, OpenSource(program));
   FORESHOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(source, select));
-  PrintWarnings(plan.warnings);
   return CutAndWrite(program, source, plan, slice);
 }
 

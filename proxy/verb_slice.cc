@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/progress.h"
@@ -16,13 +17,6 @@
 
 namespace foreshock::proxy {
 namespace {
-
-constexpr char kRulesOfUse[] =
-    "A proxy reproduces faults of routing, precision and training procedure; it says nothing "
-    "about\n"
-    "memory limits, communication at full scale, or final quality. A fault that does not appear "
-    "on\n"
-    "it is not disproved. A fix proven on it is verified once at full size.";
 
 // A warning only: file systems that share or compress blocks need less than it seems.
 void WarnOfSpace(const std::string& out, uint64_t bytes) {
@@ -100,7 +94,9 @@ absl::Status CutAndWrite(const Program& program, const Source& source, const Pla
   FORESHOCK_RETURN_IF_ERROR(CheckOutput(source.checkpoint, arguments.out));
   FORESHOCK_ASSIGN_OR_RETURN(const Cut cut,
                              Slice(source.checkpoint, source.model, plan, arguments.options));
-  PrintWarnings(cut.warnings);
+  std::vector<std::string> warnings = plan.warnings;
+  warnings.insert(warnings.end(), cut.warnings.begin(), cut.warnings.end());
+  PrintWarnings(warnings);
   Assembled assembled;
   if (!arguments.dry_run) {
     WarnOfSpace(arguments.out, cut.bytes);

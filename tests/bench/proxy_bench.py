@@ -22,6 +22,7 @@ import time
 import numpy
 
 ROUNDS = 5
+KEEPS = (128, 64, 16)
 MIB = 1 << 20
 
 
@@ -157,7 +158,7 @@ def bench_select(proxy, directory):
                     rows = random.standard_normal(entry["shape"]).astype(numpy.float32)
                     file.write((rows.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes())
     write_calibration(calibration, 60, 256, 512, 8, random)
-    for keep in (128, 64, 16):
+    for keep in KEEPS:
         seconds, cpu, peak = timed(["taskset", "-c", "0", proxy, "select", source, f"--keep={keep}",
                                "--calibration", calibration, "-w", directory / "plan.json"])
         print(f"select {keep} of 256 experts in 60 layers on one core: {cpu:.2f} s of it, "

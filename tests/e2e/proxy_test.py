@@ -202,6 +202,27 @@ class ClusterTest(ProxyTest):
         answer = run("inspect", other, "--output=json")
         self.assertEqual(json.loads(answer.stdout)["experts"], 8)
 
+    def test_a_report_compares_every_byte(self):
+        self.make("olmoe", idle=IDLE)
+        self.build("--selector=frequency", "--seen-least=0")
+        file = self.directory / "report.json"
+        answer = run("report", self.source, self.out, "--calibration", self.calibration,
+                     "-w", file)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("survival over all layers: 1.000", answer.stdout)
+        self.assertIn("A fix proven on it is verified once at full size", answer.stdout)
+        report = json.loads(file.read_text())
+        self.assertEqual(report["integrity"]["bytes_compared"],
+                         sum(path.stat().st_size for path in self.out.glob("*.safetensors")))
+        self.assertEqual(report["size"]["after"]["experts"], 8)
+        shard = next(self.out.glob("*.safetensors"))
+        content = shard.read_bytes()
+        shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        answer = run("report", self.source, self.out)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(f"byte {len(content) - 1}: is not what the source and the plan give",
+                      answer.stderr)
+
     def test_a_dry_run_writes_nothing(self):
         self.make("mixtral")
         before = contents(self.directory)

@@ -210,24 +210,53 @@ class CalibrateTest(unittest.TestCase):
         self.assertEqual(report.unseen, {0: E, 1: E})
         self.assertIn("8 of 8 are unseen: give more text", report.lines[0])
 
-    def test_the_proxy_builder_takes_the_file(self):
-        model = Model()
+    def run_proxy(self, *arguments):
+        answer = subprocess.run([PROXY, *map(str, arguments)], capture_output=True, text=True,
+                                check=False)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer
+
+    def write_checkpoint(self, model):
         checkpoint = self.directory / "model"
         tensors = {name: safetensors_file.encode("F32", value.numpy())
                    for name, value in model.state_dict().items()}
         safetensors_file.write_checkpoint(checkpoint, {
             "model_type": "olmoe", "num_experts": E, "num_experts_per_tok": K,
             "num_hidden_layers": 2, "norm_topk_prob": False}, tensors, 1)
+        return checkpoint
+
+    def test_the_proxy_builder_takes_the_file(self):
+        model = Model()
+        checkpoint = self.write_checkpoint(model)
         foreshock.calibrate(model, [torch.randint(VOCAB, (4, 30))], self.path)
         for selector in ("cluster", "frequency", "gate-mass", "reap", "activation-norm"):
             plan = self.directory / "plan.json"
-            answer = subprocess.run(
-                [PROXY, "select", checkpoint, "--keep=4", f"--selector={selector}",
-                 "--calibration", self.path, self.path, "-w", plan],
-                capture_output=True, text=True, check=False)
-            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.run_proxy("select", checkpoint, "--keep=4", f"--selector={selector}",
+                           "--calibration", self.path, self.path, "-w", plan)
             for layer in json.loads(plan.read_text())["layers"]:
                 self.assertTrue(0 < layer["kept_probability"] < 1)
+
+    def test_what_a_run_recorded_is_a_calibration_too(self):
+        checkpoint = self.write_checkpoint(Model())
+        captures = []
+        for rank in range(2):
+            captures.append(self.directory / f"{rank}.jsonl")
+            with foreshock.Recorder(captures[-1], run="r", launch_id="l", rank=rank,
+                                    world_size=2, coordinates={"data": rank},
+                                    model={"experts": E, "top_k": K}) as recorder:
+                for step in range(3):
+                    recorder.report(step, summaries=[
+                        foreshock.payloads.router_load(layer, np.arange(E) + step)
+                        for layer in range(2)])
+        answer = self.run_proxy("calibrate", checkpoint, "--from-captures", *captures,
+                                "--first-step=1", "-w", self.path, "--output=json")
+        self.assertEqual(json.loads(answer.stdout)["layers"][0]["tokens"],
+                         2 * (sum(range(E)) * 2 + 3 * E) // K)
+        np.testing.assert_array_equal(self.read()["layers.1.frequency"], 4 * np.arange(E) + 6)
+        plan = self.directory / "plan.json"
+        self.run_proxy("select", checkpoint, "--keep=4", "--selector=frequency", "--seen-least=1",
+                       "--calibration", self.path, "-w", plan)
+        self.assertEqual(json.loads(plan.read_text())["layers"][0]["kept"], [4, 5, 6, 7])
 
 
 if __name__ == "__main__":
