@@ -198,6 +198,7 @@ class Model:
                             ("num_local_experts", "n_routed_experts", "num_experts")
                             if key in config)
         self.routing = {}
+        self.decoded = {}
 
     def forward(self, tokens):
         hidden = self.weight("model.embed_tokens.weight")[tokens]
@@ -212,9 +213,11 @@ class Model:
         return self.norm("model.norm", hidden) @ self.weight("lm_head.weight").T
 
     def weight(self, name):
-        tensor = self.tensors[name]
-        scale = self.tensors.get(name + "_scale_inv")
-        return tensor.decode() if scale is None else tensor.decode() * scale.decode()
+        if name not in self.decoded:
+            scale = self.tensors.get(name + "_scale_inv")
+            values = self.tensors[name].decode()
+            self.decoded[name] = values if scale is None else values * scale.decode()
+        return self.decoded[name]
 
     def norm(self, name, values):
         weight = self.weight(name + ".weight")
@@ -260,8 +263,8 @@ class Model:
         return self.mlp(f"{prefix}experts.{e}.", x)
 
     def mxfp4(self, name, e):
-        blocks = self.tensors[name + "_blocks"].decode()[e].long()
-        scales = self.tensors[name + "_scales"].decode()[e]
+        blocks = self.weight(name + "_blocks")[e].long()
+        scales = self.weight(name + "_scales")[e]
         values = torch.stack((FP4[blocks & 15], FP4[blocks >> 4]), dim=-1).flatten(-2)
         return (values * (2.0 ** (scales - 127)).unsqueeze(-1)).flatten(1)
 
