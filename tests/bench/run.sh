@@ -21,3 +21,5 @@ printf '\n== store_peers\n'
 printf '\n== python_overhead\n'
 export PYTHONPATH="$build/python"
 /usr/bin/python3 tests/bench/python_overhead.py "$build/bin/foreshockd"
+printf '\n== proxy\n'
+/usr/bin/python3 tests/bench/proxy_bench.py "$build/bin/foreshock-proxy" --directory="$build"
