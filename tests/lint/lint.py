@@ -56,6 +56,7 @@ OWNERS = {
     r"httplib": {"daemon/http", "client/cli"},
     r"zstd\.h": {"daemon/capture", "daemon/store"},
     r"spdlog/": {"daemon/base"},
+    r"systemd/": {"daemon/app"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},
