@@ -161,7 +161,7 @@ class Unit(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_exposure_is_low(self):
-        """systemd's own score, 0 to 10 (here 1.4); above 2 its sandbox has been opened."""
+        """systemd's own score, 0 to 10 (here 1.5); above 2 its sandbox has been opened."""
         done = self.analyze("security", "--offline=yes", "--threshold=20")
         if "Unknown option" in done.stderr or "unrecognized option" in done.stderr:
             self.skipTest("this systemd-analyze cannot judge a file")
