@@ -289,14 +289,14 @@ class Kubernetes(Base):
 
 
 class Slurm(Base):
-    """train.sbatch with an srun that runs its command here, and a scontrol that knows one node."""
+    """train.sbatch with an srun that runs its command here, and a scontrol that names many nodes."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="foreshock_slurm_")
         self.addCleanup(temporary.cleanup)
         self.directory = pathlib.Path(temporary.name)
         for name, text in (("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'),
-                           ("scontrol", "echo 127.0.0.1\necho second-node\n")):
+                           ("scontrol", "echo 127.0.0.1\nseq -f node-%g 20000\n")):
             path = self.directory / name
             path.write_text("#!/bin/sh\n" + text)
             path.chmod(0o755)
