@@ -6,17 +6,16 @@ import json
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 import urllib.parse
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
 from daemon_process import Daemon, cli, wait_until  # noqa: E402
+from prometheus_process import Prometheus  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAULTY = ROOT / "tests/data/captures/f_attn_201.fscap"
@@ -197,41 +196,6 @@ class ReplayedRun(unittest.TestCase):
                                 "Prometheus has scraped foreshock_last_step")
             self.assertEqual(result[0]["value"][1], "1499")
             self.assertEqual(result[0]["metric"]["run"], "demo")
-
-
-class Prometheus:
-    """A real Prometheus on a free loopback port that scrapes one target every second."""
-
-    def __init__(self, target):
-        self.directory = tempfile.TemporaryDirectory(prefix="foreshock_prometheus_")
-        config = pathlib.Path(self.directory.name, "prometheus.yml")
-        config.write_text("global: {scrape_interval: 1s}\n"
-                          "scrape_configs:\n"
-                          "  - job_name: foreshock\n"
-                          f"    static_configs: [{{targets: ['{target}']}}]\n")
-        with socket.socket() as free:  # it cannot be told to take port 0 and say which it got
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        self.command = [shutil.which("prometheus") or "prometheus", f"--config.file={config}",
-                        f"--storage.tsdb.path={self.directory.name}/tsdb",
-                        f"--web.listen-address={self.address}", "--log.level=error"]
-
-    def query(self, expression):
-        url = f"http://{self.address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return json.load(answer)["data"]["result"]
-        except OSError:  # it is still starting
-            return None
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
-        return self
-
-    def __exit__(self, *unused):
-        self.process.terminate()
-        self.process.wait(timeout=30)
-        self.directory.cleanup()
 
 
 class Usage(unittest.TestCase):

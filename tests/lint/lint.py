@@ -57,6 +57,7 @@ OWNERS = {
     r"zstd\.h": {"daemon/capture", "daemon/store"},
     r"zlib\.h": {"daemon/store"},
     r"spdlog/": {"daemon/base"},
+    r"systemd/": {"daemon/app"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},
