@@ -92,6 +92,9 @@ absl::Status BatchWriter::Append(const StoreBatch& batch, const Database& databa
     FORESHOCK_RETURN_IF_ERROR(
         PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
   }
+  if (batch.silences.has_value()) {
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, SilencesKey(), *batch.silences, out));
+  }
   return absl::OkStatus();
 }
 

@@ -22,6 +22,7 @@ namespace foreshock::store {
 enum class RowKind : char {
   kFormat = 'F',        // run 0
   kRun = 'R',           // run 0, name
+  kSilences = 'Q',      // run 0
   kAttempt = 'A',       // attempt
   kRank = 'K',          // attempt, rank, client instance
   kAlert = 'L',         // alert id
@@ -62,6 +63,7 @@ struct ReportId {
 // Column family `default`.
 std::string FormatKey();
 std::string RunKey(std::string_view name);
+std::string SilencesKey();
 std::string AttemptKey(uint32_t run, uint32_t attempt);
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
                     std::string_view client_instance);

@@ -58,8 +58,10 @@ OWNERS = {
     r"spdlog/": {"daemon/base"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
-    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},
-    r"openssl/": {"proxy"},
+    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "daemon/notify", "proxy"},
+    r"openssl/": {"daemon/notify", "proxy"},
+    r"curl/": {"daemon/notify"},
+    r"re2/": {"daemon/notify"},
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
                        "client/cli"},
 }
