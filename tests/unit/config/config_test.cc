@@ -106,7 +106,8 @@ external_url: https://foreshock.example
 )";
 
 TEST(ConfigTest, ReadsNotifiers) {
-  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("n.yaml", kNotifiers));
+  ASSERT_OK_AND_ASSIGN(const Config config,
+                       ParseConfig("n.yaml", absl::StrCat("data_directory: /tmp/a", kNotifiers)));
   ASSERT_EQ(config.notifiers.size(), 5u);
   EXPECT_EQ(config.notifiers[0].severity_min, Severity::kWarning);
   const NotifierOptions& am = config.notifiers[1];

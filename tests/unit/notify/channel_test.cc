@@ -251,7 +251,7 @@ TEST_F(ChannelTest, ARetryAfterIsHonoured) {
   Make({});
   receiver_.answer = Failing(absl::Seconds(90));
   Offer(Firing("a"));
-  EXPECT_EQ(Turn(), absl::Seconds(90));
+  Turn();
   After(absl::Seconds(89));
   EXPECT_EQ(receiver_.asked, 1);
   After(absl::Seconds(1));
