@@ -260,6 +260,27 @@ class Notifiers(NotifierCase):
         self.assertEqual(checked.returncode, 2)
         self.assertIn("notifier 'pagerduty'", checked.stderr)
 
+    def test_tls_is_verified(self):
+        certificate = self.directory / "receiver.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=test",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", certificate, "-out",
+                        self.directory / "ca.pem"], check=True, capture_output=True)
+        certificate.write_text(certificate.read_text() + (self.directory / "ca.pem").read_text())
+        hook = Receiver(certificate=certificate)
+        self.addCleanup(hook.close)
+        self.configure(f"""\
+  - {{type: webhook, name: trusts, url: '{hook.url}', group_wait: 0s, ca_file: {self.directory}/ca.pem}}
+  - {{type: webhook, name: does-not, url: '{hook.url}', group_wait: 0s}}""")
+        daemon = self.daemon()
+        Trainer("exp-1").push(daemon, 1, 20)
+        self.wait_told(daemon, hook, "trusts", 1)
+        wait_until(lambda: self.metric(daemon, "total", "does-not", "failed"), SECONDS, "it fails")
+        self.assertEqual(self.metric(daemon, "total", "does-not", "sent"), 0)
+        self.assertIn("certificate", daemon.log_text())
+        daemon.stop()
+        self.assertEqual(len(hook.taken), 1)
+
     def test_acknowledged_and_silenced_alerts_are_told_no_more_also_over_a_restart(self):
         hook = self.receiver()
         self.configure(f"  - {{type: webhook, url: '{hook.url}', group_wait: 0s}}")

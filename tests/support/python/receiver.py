@@ -8,6 +8,7 @@
 import collections
 import http.server
 import json
+import ssl
 import threading
 
 Taken = collections.namedtuple("Taken", "path headers body json")
@@ -17,10 +18,11 @@ class Receiver:
     """Answers POSTs first as `script` says, then with 202; `taken` are those that got a 2xx.
 
     An answer is a status, a (status, headers) or (status, headers, body), "hang" (none, until the
-    receiver is closed) or "close" (the connection ends without one).
+    receiver is closed) or "close" (the connection ends without one). With `certificate`, a PEM file
+    that holds its key too, it speaks TLS.
     """
 
-    def __init__(self, script=()):
+    def __init__(self, script=(), certificate=None):
         self.script = collections.deque(script)
         self.taken = []
         self.asked = 0
@@ -55,9 +57,16 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *unused: None  # a client that does not trust us
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True,
+                                                     do_handshake_on_connect=False)
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        scheme = "http" if certificate is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_address[1]}"
 
     def close(self):
         self.closing.set()
