@@ -56,6 +56,7 @@ void AddRuns(CLI::App& app, Program& program);
 void AddQuery(CLI::App& app, Program& program);
 void AddExport(CLI::App& app, Program& program);
 void AddAlerts(CLI::App& app, Program& program);
+void AddAlertActions(CLI::App& alerts, Program& program);  // ack, silence, silences, unsilence
 void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);

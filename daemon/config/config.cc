@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/base/status_macros.h"
+#include "daemon/config/notifiers.h"
+#include "daemon/notify/http_client.h"
 #include "daemon/yaml/yaml.h"
 
 namespace foreshock {
@@ -110,6 +112,15 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   ReadLimits(root.Get("limits"), &config);
   ReadMetrics(root.Get("metrics"), &config);
   config.rules = root.Get("rules").Strings();
+  config.notifiers = ReadNotifiers(root.Get("notifiers"));
+  const YamlNode external_url = root.Get("external_url");
+  config.external_url = external_url.String();
+  if (const std::string wrong =
+          config.external_url.empty() ? "" : CheckPlainUrl(config.external_url);
+      !wrong.empty()) {
+    external_url.Error(
+        absl::StrCat("this URL is ", wrong, "; allowed is http(s)://HOST[:PORT][/PATH]"));
+  }
   config.log_level =
       root.Get("log_level").Word({"debug", "info", "warning", "error"}, config.log_level);
   config.shutdown_deadline =
@@ -156,6 +167,8 @@ std::string FormatConfig(const Config& config) {
                       "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
                       "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
                       "\nrules:", rules.empty() ? " []" : rules,                   //
+                      "\nnotifiers:", FormatNotifiers(config.notifiers),           //
+                      "\nexternal_url: \"", config.external_url, "\"",             //
                       "\nlog_level: ", config.log_level,                           //
                       "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }

@@ -56,12 +56,11 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
   FORESHOCK_RETURN_IF_ERROR(PrimeRules(store));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));
   for (const model::AlertRow& row : alerts) {
-    if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
+    const bool resolved = row.alert().state() == v1::ALERT_STATE_RESOLVED;
+    if (!resolved || row.undelivered()) alerts_[row.alert().id()] = row;
+    if (resolved) continue;
     FORESHOCK_RETURN_IF_ERROR(
         Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
-    if (row.notified_firing()) {
-      told_firing_[row.alert().id()] = SeverityRank(row.alert().severity());
-    }
     unresolved.push_back(row);
   }
   return unresolved;

@@ -17,7 +17,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 AdminService::AdminService(AdminActions actions) : actions_(std::move(actions)) {
   FORESHOCK_CHECK(actions_.reload && actions_.declare_event && actions_.pin_run &&
-                  actions_.delete_run);
+                  actions_.delete_run && actions_.acknowledge && actions_.silence &&
+                  actions_.expire_silence);
 }
 
 grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context,
@@ -71,6 +72,34 @@ grpc::ServerUnaryReactor* AdminService::DeleteRun(grpc::CallbackServerContext* c
     FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
     FORESHOCK_ASSIGN_OR_RETURN(const uint64_t series, actions_.delete_run(request->run()));
     response->set_series_deleted(series);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::AcknowledgeAlert(grpc::CallbackServerContext* context,
+                                                         const v1::AcknowledgeAlertRequest* request,
+                                                         v1::AcknowledgeAlertResponse* response) {
+  return Run(context, [this, request, response]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_alert(), actions_.acknowledge(*request));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::SilenceAlerts(grpc::CallbackServerContext* context,
+                                                      const v1::SilenceAlertsRequest* request,
+                                                      v1::SilenceAlertsResponse* response) {
+  return Run(context, [this, request, response]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(), actions_.silence(*request));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::ExpireSilence(grpc::CallbackServerContext* context,
+                                                      const v1::ExpireSilenceRequest* request,
+                                                      v1::ExpireSilenceResponse* response) {
+  return Run(context, [this, request, response]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(),
+                               actions_.expire_silence(request->id()));
     return absl::OkStatus();
   });
 }

@@ -25,6 +25,9 @@ struct AdminActions {
       declare_event;  // the attempt it was added to
   std::function<absl::Status(const std::string& run, bool pinned)> pin_run;
   std::function<absl::StatusOr<uint64_t>(const std::string& run)> delete_run;  // series deleted
+  std::function<absl::StatusOr<v1::Alert>(const v1::AcknowledgeAlertRequest&)> acknowledge;
+  std::function<absl::StatusOr<v1::Silence>(const v1::SilenceAlertsRequest&)> silence;
+  std::function<absl::StatusOr<v1::Silence>(const std::string& id)> expire_silence;
 };
 
 class AdminService final : public v1::AdminService::CallbackService {
@@ -43,6 +46,15 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* DeleteRun(grpc::CallbackServerContext* context,
                                       const v1::DeleteRunRequest* request,
                                       v1::DeleteRunResponse* response) override;
+  grpc::ServerUnaryReactor* AcknowledgeAlert(grpc::CallbackServerContext* context,
+                                             const v1::AcknowledgeAlertRequest* request,
+                                             v1::AcknowledgeAlertResponse* response) override;
+  grpc::ServerUnaryReactor* SilenceAlerts(grpc::CallbackServerContext* context,
+                                          const v1::SilenceAlertsRequest* request,
+                                          v1::SilenceAlertsResponse* response) override;
+  grpc::ServerUnaryReactor* ExpireSilence(grpc::CallbackServerContext* context,
+                                          const v1::ExpireSilenceRequest* request,
+                                          v1::ExpireSilenceResponse* response) override;
 
  private:
   // Runs `action` on the worker and finishes the call with its status.

@@ -115,6 +115,9 @@ absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const Stor
     FORESHOCK_RETURN_IF_ERROR(
         PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
   }
+  if (batch.silences.has_value()) {
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, SilencesKey(), *batch.silences, out));
+  }
   return heads;
 }
 

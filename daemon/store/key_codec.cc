@@ -127,6 +127,8 @@ std::string RunKey(std::string_view name) {
   return Row(kStoreRun, RowKind::kRun).String(name).Take();
 }
 
+std::string SilencesKey() { return Row(kStoreRun, RowKind::kSilences).Take(); }
+
 std::string AttemptKey(uint32_t run, uint32_t attempt) {
   return Row(run, RowKind::kAttempt).U32(attempt).Take();
 }

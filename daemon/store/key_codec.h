@@ -23,6 +23,7 @@ namespace foreshock::store {
 enum class RowKind : char {
   kFormat = 'F',        // run 0
   kRun = 'R',           // run 0, name
+  kSilences = 'Q',      // run 0
   kAttempt = 'A',       // attempt
   kRank = 'K',          // attempt, rank, client instance
   kAlert = 'L',         // alert id
@@ -83,6 +84,7 @@ struct ReportId {
 std::string FormatKey();
 std::string MigrationKey();
 std::string RunKey(std::string_view name);
+std::string SilencesKey();
 std::string AttemptKey(uint32_t run, uint32_t attempt);
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
                     std::string_view client_instance);

@@ -77,6 +77,7 @@ class RocksStore final : public Store {
   absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const override;
   absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(const std::string& run,
                                                                    uint32_t attempt) const override;
+  absl::StatusOr<model::SilencesRow> Silences() const override;
 
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override;
@@ -315,6 +316,13 @@ absl::StatusOr<std::vector<model::CoactivationRow>> RocksStore::Coactivation(
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
   FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
   return ReadRows<model::CoactivationRow>(view, KindPrefix(id, RowKind::kCoactivation, attempt));
+}
+
+absl::StatusOr<model::SilencesRow> RocksStore::Silences() const {
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SilencesRow> rows,
+                             ReadRows<model::SilencesRow>(view, SilencesKey()));
+  return rows.empty() ? model::SilencesRow() : rows.front();
 }
 
 absl::StatusOr<std::vector<SeriesKey>> RocksStore::Series(const std::string& run,

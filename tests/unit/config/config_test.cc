@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
   ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("empty.yaml", ""));
@@ -78,6 +80,117 @@ TEST(ConfigTest, NamesAFileThatIsNotThere) {
   TempDir dir;
   EXPECT_THAT(LoadConfig(dir.File("none.yaml")),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir.File("none.yaml"))));
+}
+
+constexpr absl::string_view kNotifiers = R"(
+notifiers:
+  - type: log
+    severity_min: warning
+  - type: alertmanager
+    name: am
+    urls: ["http://a:9093", "http://b:9093/prefix"]
+    resend: 30s
+    match: ["run=~exp-.*", "team!=\"x\""]
+    bearer_token_file: /etc/foreshock/am.token
+  - type: pagerduty
+    routing_key_env: PD_KEY
+    group_wait: 1m
+  - type: webhook
+    name: hook
+    url: https://h/x
+    hmac_secret_file: /etc/foreshock/hook.key
+    ca_file: /etc/foreshock/ca.pem
+    proxy: http://proxy:3128
+    timeout: 3s
+    messages_per_hour_max: 7
+  - type: slack
+    url_file: /etc/foreshock/slack.url
+external_url: https://foreshock.example
+)";
+
+TEST(ConfigTest, ReadsNotifiers) {
+  ASSERT_OK_AND_ASSIGN(const Config config,
+                       ParseConfig("n.yaml", absl::StrCat("data_directory: /tmp/a", kNotifiers)));
+  ASSERT_EQ(config.notifiers.size(), 5u);
+  EXPECT_EQ(config.notifiers[0].severity_min, Severity::kWarning);
+  const NotifierOptions& am = config.notifiers[1];
+  EXPECT_EQ(am.name, "am");
+  EXPECT_THAT(am.urls, ElementsAre("http://a:9093", "http://b:9093/prefix"));
+  EXPECT_EQ(am.resend, absl::Seconds(30));
+  EXPECT_EQ(am.group_wait, absl::ZeroDuration());
+  EXPECT_EQ(am.match.size(), 2u);
+  EXPECT_EQ(am.severity_min, Severity::kWarning);
+  const NotifierOptions& pagerduty = config.notifiers[2];
+  EXPECT_EQ(pagerduty.name, "pagerduty");
+  EXPECT_EQ(pagerduty.severity_min, Severity::kCritical);
+  EXPECT_EQ(pagerduty.routing_key.env, "PD_KEY");
+  EXPECT_EQ(pagerduty.messages_per_hour_max, 60);
+  const NotifierOptions& hook = config.notifiers[3];
+  EXPECT_EQ(hook.proxy, "http://proxy:3128");
+  EXPECT_EQ(hook.timeout, absl::Seconds(3));
+  EXPECT_EQ(hook.messages_per_hour_max, 7);
+  EXPECT_EQ(config.notifiers[4].url.file, "/etc/foreshock/slack.url");
+  EXPECT_EQ(config.external_url, "https://foreshock.example");
+  // And what is written is read back.
+  const std::string text = FormatConfig(config);
+  ASSERT_OK_AND_ASSIGN(const Config again, ParseConfig("again.yaml", text));
+  EXPECT_EQ(FormatConfig(again), text);
+}
+
+TEST(ConfigTest, WithoutNotifiersTheLogIsTold) {
+  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("n.yaml", ""));
+  ASSERT_EQ(config.notifiers.size(), 1u);
+  EXPECT_EQ(config.notifiers[0].type, NotifierType::kLog);
+  ASSERT_OK_AND_ASSIGN(const Config none, ParseConfig("n.yaml", "notifiers: []"));
+  EXPECT_TRUE(none.notifiers.empty());
+}
+
+TEST(ConfigTest, BadNotifiersSayWhatIsAllowedAndShowNoUrl) {
+  struct Case {
+    const char* item;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"{name: x}", "`type`"},
+           Case{"{type: pigeon}", "alertmanager"},
+           Case{"{type: log, url: x}", "`url`"},
+           Case{"{type: log, name: 'a b'}", "letters"},
+           Case{"{type: log, severity_min: loud}", "critical"},
+           Case{"{type: log, match: [run]}", "LABEL=VALUE"},
+           Case{"{type: alertmanager}", "`urls`"},
+           Case{"{type: alertmanager, urls: []}", "every replica"},
+           Case{"{type: alertmanager, urls: ['http://u:hunter2@h']}", "url_file"},
+           Case{"{type: alertmanager, urls: ['http://h'], group_wait: 1s}", "group_wait"},
+           Case{"{type: pagerduty}", "routing_key_file"},
+           Case{"{type: pagerduty, routing_key: hunter2}", "routing_key"},
+           Case{"{type: pagerduty, routing_key_file: a, routing_key_env: B}", "not both"},
+           Case{"{type: webhook}", "url, url_file and url_env"},
+           Case{"{type: webhook, url: 'https://h/?token=hunter2'}", "url_file"},
+           Case{"{type: webhook, url: 'http://h', url_file: f}", "url, url_file and url_env"},
+           Case{"{type: webhook, url: 'http://h', proxy: 'http://u:hunter2@p'}", "HOST:PORT"},
+           Case{"{type: slack, url: 'https://hooks/hunter2'}", "url_file"},
+           Case{"{type: log}, {type: log}", "two notifiers"},
+       }) {
+    const auto config = ParseConfig("n.yaml", absl::StrCat("notifiers: [", c.item, "]"));
+    ASSERT_FALSE(config.ok()) << c.item;
+    EXPECT_THAT(std::string(config.status().message()),
+                AllOf(HasSubstr(c.says), HasSubstr("n.yaml:1:"), Not(HasSubstr("hunter2"))))
+        << c.item;
+  }
+}
+
+// What people copy from docs/operations.md is a configuration.
+TEST(ConfigTest, TheExampleOfGettingPagedIsRead) {
+  std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) + "/docs/operations.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string document = text.str();
+  const size_t begin = document.find("```yaml\ndata_directory:");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string example =
+      document.substr(begin + 8, document.find("```", begin + 8) - begin - 8);
+  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("operations.md", example));
+  EXPECT_EQ(config.notifiers.size(), 4u);
 }
 
 // docs/config.md shows every key in one yaml block; it must be what the code writes for defaults.

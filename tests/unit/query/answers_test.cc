@@ -472,6 +472,21 @@ TEST_F(AnswersTest, ListsEventsByStep) {
   EXPECT_EQ(response.events(1).event().name(), "step-50");
 }
 
+TEST_F(AnswersTest, SilencesAreShownAlsoWithTheAlertsTheySilence) {
+  live_.silence.set_id("s1");
+  live_.silence.add_matchers("run=exp-1");
+  ASSERT_OK_AND_ASSIGN(const v1::ListSilencesResponse silences, answers_.ListSilences({}));
+  ASSERT_EQ(silences.silences_size(), 1);
+  EXPECT_EQ(silences.silences(0).id(), "s1");
+  v1::ListAlertsRequest request;
+  request.set_state(v1::ALERT_STATE_FIRING);
+  ASSERT_OK_AND_ASSIGN(const v1::ListAlertsResponse alerts, answers_.ListAlerts(request));
+  ASSERT_GT(alerts.alerts_size(), 0);
+  for (const v1::Alert& alert : alerts.alerts()) {
+    EXPECT_EQ(alert.silenced_by_size(), alert.run() == "exp-1" ? 1 : 0);
+  }
+}
+
 TEST_F(AnswersTest, StatusAndRulesComeFromTheLiveState) {
   live_.status.set_version("0.1.0");
   live_.rules.emplace_back().set_name("Delta2EntropyFalls");

@@ -40,6 +40,22 @@ class AdminServiceTest : public ::testing::Test {
             .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
               test->called_ = run;
               return absl::NotFoundError("no run '" + run + "'");
+            },
+            .acknowledge =
+                [](const v1::AcknowledgeAlertRequest& request) {
+                  v1::Alert alert;
+                  alert.set_id(request.id());
+                  alert.mutable_acknowledgement()->set_by(request.by());
+                  return alert;
+                },
+            .silence = [](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
+              if (request.matchers().empty()) return absl::InvalidArgumentError("no matchers");
+              v1::Silence silence;
+              *silence.mutable_matchers() = request.matchers();
+              return silence;
+            },
+            .expire_silence = [](const std::string& id) -> absl::StatusOr<v1::Silence> {
+              return absl::NotFoundError("no silence '" + id + "'");
             }};
   }
 
@@ -111,6 +127,34 @@ TEST_F(AdminServiceTest, ARunMustBeNamed) {
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "run: found 0 bytes; allowed 1..256 bytes");
   EXPECT_EQ(called_, "");
+}
+
+TEST_F(AdminServiceTest, AcknowledgesAndSilences) {
+  v1::AcknowledgeAlertRequest acknowledge;
+  acknowledge.set_id("a1");
+  acknowledge.set_by("ada");
+  v1::AcknowledgeAlertResponse acknowledged;
+  ASSERT_TRUE(stub_->AcknowledgeAlert(&context_, acknowledge, &acknowledged).ok());
+  EXPECT_EQ(acknowledged.alert().id(), "a1");
+  EXPECT_EQ(acknowledged.alert().acknowledgement().by(), "ada");
+
+  grpc::ClientContext second;
+  v1::SilenceAlertsResponse silenced;
+  EXPECT_EQ(stub_->SilenceAlerts(&second, v1::SilenceAlertsRequest(), &silenced).error_code(),
+            grpc::INVALID_ARGUMENT);
+  grpc::ClientContext third;
+  v1::SilenceAlertsRequest silence;
+  silence.add_matchers("run=x");
+  ASSERT_TRUE(stub_->SilenceAlerts(&third, silence, &silenced).ok());
+  EXPECT_EQ(silenced.silence().matchers(0), "run=x");
+
+  grpc::ClientContext fourth;
+  v1::ExpireSilenceRequest expire;
+  expire.set_id("s1");
+  v1::ExpireSilenceResponse expired;
+  const grpc::Status status = stub_->ExpireSilence(&fourth, expire, &expired);
+  EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no silence 's1'");
 }
 
 }  // namespace

@@ -206,6 +206,7 @@ TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
     keys.push_back(EventKey(1, 5, 1, 6, "b", name));
   }
   keys.push_back(FormatKey());
+  keys.push_back(SilencesKey());
   keys.push_back(AttemptKey(1, 2));
   keys.push_back(CoactivationKey(1, 2, 3));
   std::sort(keys.begin(), keys.end());
