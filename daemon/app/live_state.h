@@ -53,6 +53,7 @@ class AppLiveState final : public LiveState {
     std::function<std::shared_ptr<const Snapshot>()> snapshot;
     std::function<std::map<std::pair<std::string, std::string>, uint64_t>()> notifications;
     std::string data_directory;
+    uint64_t store_bytes_max = 0;
     int64_t started_unix_ns = 0;
   };
 

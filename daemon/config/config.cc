@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kGiB = 1u << 30;
+constexpr uint64_t kTiB = kGiB << 10;
 
 constexpr YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
   return {min, max};
@@ -26,9 +27,28 @@ void ReadStore(const YamlNode& node, Config* config) {
   store.log_bytes_max = node.Get("log_max").Bytes({8 * kMiB, 16 * kGiB}, store.log_bytes_max);
   store.open_files_max =
       static_cast<int>(node.Get("open_files_max").Int({32, 1 << 20}, store.open_files_max));
+  config->backup_directory = node.Get("backup_directory").String();
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
+}
+
+// 0: no limit.
+void ReadRetention(const YamlNode& node, Config* config) {
+  RetentionOptions& retention = config->retention;
+  const auto age = [&node](const char* key) {
+    return node.Get(key).Duration(Between(absl::ZeroDuration(), absl::Hours(24 * 3650)));
+  };
+  const auto bytes = [&node](const char* key) { return node.Get(key).Bytes({0, 1024 * kTiB}); };
+  retention.raw_for = age("raw_for");
+  retention.raw_steps = node.Get("raw_steps").Int({0, int64_t{1} << 50});
+  retention.downsampled_for = age("downsampled_for");
+  retention.runs_for = age("runs_for");
+  retention.alerts_for = age("alerts_for");
+  retention.run_bytes_max = bytes("run_bytes_max");
+  retention.bytes_max = bytes("bytes_max");
+  retention.interval =
+      node.Get("interval").Duration(Between(absl::Seconds(1), absl::Hours(24)), retention.interval);
 }
 
 void ReadGrpc(const YamlNode& node, Config* config) {
@@ -98,6 +118,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   ReadGrpc(root.Get("grpc"), &config);
   ReadHttp(root.Get("http"), &config);
   ReadStore(root.Get("store"), &config);
+  ReadRetention(root.Get("retention"), &config);
   ReadMerge(root.Get("merge"), &config);
   ReadLimits(root.Get("limits"), &config);
   ReadMetrics(root.Get("metrics"), &config);
@@ -119,6 +140,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
 
 std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
+  const RetentionOptions& retention = config.retention;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
   return absl::StrCat("data_directory: ", config.store.directory,                             //
@@ -134,6 +156,15 @@ std::string FormatConfig(const Config& config) {
                       "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
                       "\n  log_max: ", config.store.log_bytes_max,                            //
                       "\n  open_files_max: ", config.store.open_files_max,                    //
+                      "\n  backup_directory: \"", config.backup_directory, "\"",              //
+                      "\nretention:\n  raw_for: ", Text(retention.raw_for),                   //
+                      "\n  raw_steps: ", retention.raw_steps,                                 //
+                      "\n  downsampled_for: ", Text(retention.downsampled_for),               //
+                      "\n  runs_for: ", Text(retention.runs_for),                             //
+                      "\n  alerts_for: ", Text(retention.alerts_for),                         //
+                      "\n  run_bytes_max: ", retention.run_bytes_max,                         //
+                      "\n  bytes_max: ", retention.bytes_max,                                 //
+                      "\n  interval: ", Text(retention.interval),                             //
                       "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //

@@ -18,6 +18,7 @@
 #include "daemon/http/server.h"
 #include "daemon/ingest/service.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/store/retention.h"
 #include "daemon/store/store.h"
 
 namespace foreshock {
@@ -27,6 +28,8 @@ inline constexpr absl::string_view kDefaultHttpListen = "127.0.0.1:7318";
 
 struct Config {
   StoreOptions store;
+  RetentionOptions retention;
+  std::string backup_directory;  // empty: no backups over the network
   Pipeline::Options pipeline;
   HttpOptions http;
   IngestService::Options ingest;

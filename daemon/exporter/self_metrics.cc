@@ -61,6 +61,17 @@ void AddStore(const SelfStats& self, Families* families) {
                   static_cast<double>(self.store_series));
   families->Gauge("foreshock_store_writable", "0 while the store takes no writes (full disk)", {},
                   self.store_writable ? 1 : 0);
+  families->Gauge("foreshock_store_bytes_max",
+                  "What retention keeps the store under (retention.bytes_max); 0: no limit", {},
+                  static_cast<double>(self.store_bytes_max));
+  families->Counter("foreshock_retention_points_downsampled_total",
+                    "Points that retention has made coarser", {}, self.points_downsampled);
+  families->Counter("foreshock_retention_points_dropped_total",
+                    "Points that retention has dropped, without those of whole runs", {},
+                    self.points_dropped);
+  families->Counter("foreshock_retention_runs_dropped_total",
+                    "Runs whose points, or all of which, retention has dropped", {},
+                    self.runs_dropped);
 }
 
 void AddRules(const SelfStats& self, Families* families) {

@@ -178,4 +178,28 @@ absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, ui
   return series;
 }
 
+absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
+                                         const std::vector<model::AttemptRow>& attempts,
+                                         const Database& database, rocksdb::WriteBatch* out) {
+  const std::string begin = RunPrefix(run);
+  for (const Family family : {Family::kOpen, Family::kHeads, Family::kChunks}) {
+    FORESHOCK_RETURN_IF_ERROR(
+        Batched(out->DeleteRange(database.family(family), begin, PrefixEnd(begin))));
+  }
+  rocksdb::ColumnFamilyHandle* const rows = database.family(Family::kRows);
+  for (const RowKind kind : {RowKind::kSeries, RowKind::kCoactivation}) {
+    const std::string of_kind = KindPrefix(run, kind);
+    FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(rows, of_kind, PrefixEnd(of_kind))));
+  }
+  for (const model::AttemptRow& attempt : attempts) {
+    if (!attempt.has_last_step()) continue;
+    const int64_t end = attempt.last_step() + 1;
+    FORESHOCK_RETURN_IF_ERROR(
+        PutRow(rows, RetentionKey(run, attempt.number()), EncodeRetention({end, end, end}), out));
+  }
+  ids_.ForgetSeries(name);
+  absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
+  return absl::OkStatus();
+}
+
 }  // namespace foreshock::store

@@ -24,23 +24,41 @@ class AdminServiceTest : public ::testing::Test {
   }
 
   static AdminActions Actions(AdminServiceTest* test) {
-    return {.reload = [test]() -> absl::StatusOr<uint32_t> {
-              if (!test->reload_.ok()) return test->reload_;
-              return 7;
-            },
-            .declare_event = [test](const std::string& run,
-                                    const v1::Event& event) -> absl::StatusOr<uint32_t> {
-              test->called_ = run + " " + event.name();
-              return 3;
-            },
-            .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
-              test->called_ = run + (pinned ? " pinned" : " free");
-              return absl::OkStatus();
-            },
-            .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
-              test->called_ = run;
-              return absl::NotFoundError("no run '" + run + "'");
-            }};
+    return {
+        .reload = [test]() -> absl::StatusOr<uint32_t> {
+          if (!test->reload_.ok()) return test->reload_;
+          return 7;
+        },
+        .declare_event = [test](const std::string& run,
+                                const v1::Event& event) -> absl::StatusOr<uint32_t> {
+          test->called_ = run + " " + event.name();
+          return 3;
+        },
+        .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
+          test->called_ = run + (pinned ? " pinned" : " free");
+          return absl::OkStatus();
+        },
+        .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
+          test->called_ = run;
+          return absl::NotFoundError("no run '" + run + "'");
+        },
+        .store_usage = []() -> absl::StatusOr<StoreUsage> {
+          StoreUsage usage;
+          usage.disk_bytes = 5;
+          return usage;
+        },
+        .verify_store = [](const VerifyCallbacks& callbacks) -> absl::StatusOr<VerifyResult> {
+          callbacks.finding({"chunks", "", "run r", "is wrong"});
+          while (callbacks.progress({"chunks", 1, 2})) {
+            if (callbacks.progress({"chunks", 2, 2})) break;
+          }
+          return VerifyResult{.rows = 2, .findings = 1};
+        },
+        .backup_store =
+            [test](const std::string& name) -> absl::StatusOr<std::pair<std::string, BackupInfo>> {
+          test->called_ = name;
+          return std::pair("/backups/" + name, BackupInfo{.id = 3});
+        }};
   }
 
   absl::Status reload_;
