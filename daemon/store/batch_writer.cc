@@ -8,6 +8,7 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
+#include "daemon/store/rounding.h"
 #include "daemon/store/row_codec.h"
 #include "daemon/store/seal.h"
 
@@ -49,7 +50,7 @@ void SortById(std::vector<HeadPoint>* points) {
 
 }  // namespace
 
-BatchWriter::BatchWriter() : ids_(kCachedSeriesMax) {}
+BatchWriter::BatchWriter(Precision precision) : precision_(precision), ids_(kCachedSeriesMax) {}
 
 absl::Status BatchWriter::Load(const ReadView& view) {
   open_floor_.clear();
@@ -152,8 +153,10 @@ absl::StatusOr<BatchWriter::NewHead> BatchWriter::AppendStep(const ClosedStep& s
     FORESHOCK_ASSIGN_OR_RETURN(
         const IdTable::Series* series,
         ids_.FindOrAddSeries(view, run, sample.series, out, database.family(Family::kRows)));
-    points_.push_back(
-        {series->id, sample.value, sample.flags, StoredAs(series->storage, sample.value)});
+    const double value = precision_ == Precision::kDeclared
+                             ? RoundTo(series->precision, sample.value)
+                             : sample.value;
+    points_.push_back({series->id, value, sample.flags, StoredAs(series->storage, value)});
   }
   SortById(&points_);
   FORESHOCK_RETURN_IF_ERROR(PutRow(database.family(Family::kHeads),

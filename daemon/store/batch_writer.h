@@ -21,7 +21,7 @@ namespace foreshock::store {
 // again. Only on the writer's thread.
 class BatchWriter {
  public:
-  BatchWriter();
+  explicit BatchWriter(Precision precision);
 
   absl::Status Load(const ReadView& view);
 
@@ -60,6 +60,7 @@ class BatchWriter {
   absl::Status AppendSettled(const StoreBatch::OfAttempt<int64_t>& settled,
                              const Database& database, rocksdb::WriteBatch* out);
 
+  const Precision precision_;
   IdTable ids_;
   uint64_t next_seq_ = 1;          // of heads
   std::vector<HeadPoint> points_;  // of one step; kept for its memory

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "daemon/base/check.h"
 #include "daemon/store/bytes.h"
@@ -24,14 +25,6 @@ bool TakeDouble(std::string_view* in, double* value) {
   if (!TakeFixed(8, in, &bits)) return false;
   *value = std::bit_cast<double>(bits);
   return std::isfinite(*value);
-}
-
-// Of finite values, but it may have overflowed.
-bool TakeSum(std::string_view* in, double* sum) {
-  uint64_t bits = 0;
-  if (!TakeFixed(8, in, &bits)) return false;
-  *sum = std::bit_cast<double>(bits);
-  return true;
 }
 
 // Kind, count and first step; then the steps as a column.
@@ -89,6 +82,12 @@ bool TakeSteps(std::string_view* in, int64_t first_step, absl::Span<Row> rows,
     return row == rows.data() ? offset == 0 : row->step > row[-1].step;
   };
   return TakeColumnOf(in, rows, scratch, set);
+}
+
+// Sums of huge doubles stay finite.
+double Saturated(double sum) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  return std::clamp(sum, -kMax, kMax);
 }
 
 // A part of a downsampled chunk, in the order of its columns.
@@ -201,7 +200,7 @@ bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary
   summary->last_step = WrapAdd(summary->first_step, static_cast<int64_t>(length));
   summary->flags = static_cast<uint32_t>(flags);
   return summary->last_step > summary->first_step && TakeDouble(&in, &summary->min) &&
-         TakeDouble(&in, &summary->max) && TakeSum(&in, &summary->sum) &&
+         TakeDouble(&in, &summary->max) && TakeDouble(&in, &summary->sum) &&
          TakeDouble(&in, &summary->last);
 }
 
@@ -243,6 +242,7 @@ ChunkSummary Summarise(absl::Span<const ChunkPoint> points) {
     summary.sum += point.value;
     summary.flags |= point.flags;
   }
+  summary.sum = Saturated(summary.sum);
   return summary;
 }
 
@@ -253,7 +253,7 @@ ChunkSummary Join(absl::Span<const ChunkSummary> parts) {
     joined.last_step = part.last_step;
     joined.min = std::min(joined.min, part.min);
     joined.max = std::max(joined.max, part.max);
-    joined.sum += part.sum;
+    joined.sum = Saturated(joined.sum + part.sum);
     joined.last = part.last;
     joined.flags |= part.flags;
   }
@@ -332,8 +332,9 @@ bool DecodeDownsampled(std::string_view row, int64_t window_start,
     return false;
   }
   for (const Part& part : rows) {
+    if (part.min > part.max) return false;
     parts->push_back({part.count, part.step, part.last_step, part.min, part.max,
-                      part.mean * part.count, part.last, part.flags});
+                      Saturated(part.mean * part.count), part.last, part.flags});
   }
   return true;
 }

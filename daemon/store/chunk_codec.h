@@ -32,7 +32,8 @@ struct ChunkPoint {
   friend bool operator==(const ChunkPoint&, const ChunkPoint&) = default;
 };
 
-// What some points of a series have in common. `sum` is added up in step order.
+// What some points of a series have in common. `sum` is added up in step order
+// and is finite: what would overflow stays the largest double.
 struct ChunkSummary {
   uint32_t count = 0;
   int64_t first_step = 0;

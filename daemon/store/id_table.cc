@@ -110,6 +110,7 @@ absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& 
   if (run->next_series > kIdMax) return absl::InternalError("store: no series ids are left");
   series.id = run->next_series++;
   series.storage = StorageOf(key.indicator);
+  series.precision = PrecisionOf(key.indicator);
   ++run->series;
   ++series_;
   ++cached_series_;
@@ -122,8 +123,8 @@ absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& 
 absl::Status IdTable::LoadSeries(const ReadView& view, RunEntry* run) {
   SeriesByKey by_key;
   FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, run->id, [&by_key](SeriesKey key, uint32_t id) {
-    const Storage storage = StorageOf(key.indicator);
-    by_key.emplace(std::move(key), Series{id, storage});
+    const Series series{id, StorageOf(key.indicator), PrecisionOf(key.indicator)};
+    by_key.emplace(std::move(key), series);
   }));
   cached_series_ += by_key.size();
   run->by_key = std::move(by_key);

@@ -34,6 +34,7 @@ class IdTable {
   struct Series {
     uint32_t id = 0;
     Storage storage = Storage::kF64;
+    double precision = 0;  // that the catalogue declares
     // The series that came after it in the last step: a step is like the one before, so most
     // series are found by one comparison.
     std::pair<const SeriesKey, Series>* next = nullptr;

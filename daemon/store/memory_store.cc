@@ -86,7 +86,8 @@ Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
     sum += point.value;
     bucket.flags |= point.flags;
   }
-  bucket.mean = static_cast<double>(sum / static_cast<long double>(points.size()));
+  bucket.mean = std::clamp(static_cast<double>(sum / static_cast<long double>(points.size())),
+                           bucket.min, bucket.max);
   bucket.last = points.back().value;
   bucket.last_step = points.back().step;
   bucket.attempt = points.back().attempt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,8 +133,10 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
         if (!DecodeChunkSummary(bytes, window.first, &summary)) {
           return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
         }
-        const bool inside = stretch.first <= summary.first_step &&
-                            summary.last_step <= stretch.last && std::isfinite(summary.sum);
+        // A sum as large as that would have overflowed.
+        const bool exact = std::fabs(summary.sum) < std::numeric_limits<double>::max();
+        const bool inside =
+            stretch.first <= summary.first_step && summary.last_step <= stretch.last && exact;
         if (!inside || BucketStart(summary.first_step, bucket_steps) !=
                            BucketStart(summary.last_step, bucket_steps)) {
           return Whole::kDecode;

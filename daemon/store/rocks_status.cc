@@ -70,8 +70,7 @@ absl::Status CorruptRow(absl::string_view family, std::string_view key, absl::st
   return BadRow(absl::StrCat("corrupt ", what), family, key, value);
 }
 
-absl::Status WrongChecksum(absl::string_view family, std::string_view key,
-                           std::string_view value) {
+absl::Status WrongChecksum(absl::string_view family, std::string_view key, std::string_view value) {
   return BadRow("wrong checksum", family, key, value);
 }
 

@@ -58,6 +58,7 @@ class RocksStore final : public DiskStore {
       : options_(options),
         env_(env),
         holder_(options, env, std::move(database)),
+        writer_(options.precision),
         fold_queue_(options.open_points, options.idle_fold) {}
   ~RocksStore() override;
 
@@ -524,6 +525,8 @@ absl::StatusOr<bool> RocksStore::FoldOnce(uint32_t run) {
   const auto called_off = [&] { return CalledOff(deletions); };
   const auto commit = [&](rocksdb::WriteBatch* batch, uint64_t heads,
                           uint64_t points) -> absl::Status {
+    // Asked before too: a writer that reopens the database waits for this fold to end.
+    FORESHOCK_RETURN_IF_ERROR(called_off());
     MutexLock lock(&writer_mutex_);
     FORESHOCK_RETURN_IF_ERROR(called_off());
     FORESHOCK_RETURN_IF_ERROR(Commit(view.database(), batch, /*sync=*/false));

@@ -112,7 +112,8 @@ class Store {
 
   // Atomic. OK means: in the write-ahead log, survives the death of the process. Points are put
   // under (series, attempt, step): writing one again replaces it. Values come back as the catalogue
-  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64.
+  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64; or rounded as
+  // StoreOptions::precision says.
   // Errors: ResourceExhausted on a full disk (nothing of the batch is stored; writing may be tried
   // again), Unavailable when the medium is read-only or failing, DataLoss when rows it must read
   // are corrupt, FailedPrecondition on a store opened read_only, Internal otherwise (a non-finite
@@ -174,6 +175,12 @@ class Store {
   virtual StoreStats Stats() const = 0;
 };
 
+// What is kept of a value. Chosen when it is written; what is stored stays as it is.
+enum class Precision : uint8_t {
+  kLossless,  // what the catalogue's storage holds
+  kDeclared,  // besides, rounded to the relative error that the catalogue declares for an indicator
+};
+
 struct StoreOptions {
   std::string directory{};  // created if its parent exists
   uint64_t block_cache_bytes = 16u << 20;
@@ -181,11 +188,12 @@ struct StoreOptions {
   uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
   // Closed points of a run that wait to be put into chunks, at most; fewer in a run of few series.
-  // A fold needs 32 bytes of memory for each, a read of all series of all steps as much. Beyond
-  // four times as many, a write waits until they are folded.
+  // A fold needs 32 bytes of memory for each, a read of all series of all steps up to 48. Beyond
+  // four times as many, a write folds them before it returns.
   uint64_t open_points = 1u << 20;
   // A run to which nothing was written for so long is folded whole.
   absl::Duration idle_fold = absl::Minutes(5);
+  Precision precision = Precision::kLossless;
   bool read_only = false;
 };
 

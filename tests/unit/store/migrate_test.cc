@@ -1,8 +1,11 @@
 // Stores of format 0, made of its rows, and what becomes of them.
+#include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -18,6 +21,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -53,8 +58,7 @@ class OldStore {
 
   // The rows of the golden file.
   void PutGolden() {
-    std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) +
-                       "/tests/data/golden/store/format_0.txt");
+    std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) + "/tests/data/golden/store/format_0.txt");
     std::string line;
     int lines = 0;
     for (; std::getline(file, line); ++lines) {
@@ -91,14 +95,15 @@ class MigrateTest : public ::testing::Test {
     EXPECT_OK(database);
     std::string text;
     for (const store::Family family : store::kAllFamilies) {
-      EXPECT_OK(store::ReadView::Of(**database).ScanPrefix(
-          family, store::RunPrefix(1),
-          [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-            absl::StrAppend(&text, store::FamilyName(family), " ",
-                            absl::BytesToHexString(std::string(key)), " ",
-                            absl::BytesToHexString(std::string(value)), "\n");
-            return true;
-          }));
+      EXPECT_OK(store::ReadView::Of(**database)
+                    .ScanPrefix(
+                        family, store::RunPrefix(1),
+                        [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                          absl::StrAppend(&text, store::FamilyName(family), " ",
+                                          absl::BytesToHexString(std::string(key)), " ",
+                                          absl::BytesToHexString(std::string(value)), "\n");
+                          return true;
+                        }));
     }
     return text;
   }
@@ -187,6 +192,69 @@ TEST_F(MigrateTest, ManyPointsBecomeChunksAsAFoldMakesThem) {
     return true;
   }));
   EXPECT_EQ(expected, 2000 + kManySteps);
+}
+
+// An environment in which the n-th write to a file and all after it fail, until it is healed.
+class FailingFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FailingFile(std::unique_ptr<rocksdb::FSWritableFile> file, std::atomic<int>* left)
+      : FSWritableFileOwnerWrapper(std::move(file)), left_(left) {}
+
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+    if (left_->fetch_sub(1) > 0) return target()->Append(data, options, debug);
+    return rocksdb::IOStatus::NoSpace("No space left on device");
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo&,
+                           rocksdb::IODebugContext* debug) override {
+    return Append(data, options, debug);
+  }
+
+ private:
+  std::atomic<int>* const left_;
+};
+
+class FailingFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  explicit FailingFileSystem(std::atomic<int>* left)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), left_(left) {}
+
+  const char* Name() const override { return "FailingFileSystem"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext* debug) override {
+    rocksdb::IOStatus status = target()->NewWritableFile(name, options, result, debug);
+    if (status.ok()) *result = std::make_unique<FailingFile>(std::move(*result), left_);
+    return status;
+  }
+
+ private:
+  std::atomic<int>* const left_;
+};
+
+TEST_F(MigrateTest, InterruptedAnywhereItIsTakenUpAndEndsTheSame) {
+  {
+    OldStore old(Options().directory);
+    PutManySteps(&old);
+  }
+  std::filesystem::copy(Options().directory, directory_.File("old"));
+  ASSERT_OK(OpenStore(Options()).status());
+  const std::string expected = Dump();
+
+  std::filesystem::remove_all(Options().directory);
+  std::filesystem::copy(directory_.File("old"), Options().directory);
+  std::atomic<int> left{0};
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<FailingFileSystem>(&left));
+  // Each try gets further than the one before.
+  int tries = 0;
+  for (bool done = false; !done; ++tries) {
+    ASSERT_LT(tries, 200);
+    left = 3 * tries;
+    done = store::OpenRocksStore(Options(), env.get()).ok();
+  }
+  EXPECT_GT(tries, 5);
+  EXPECT_EQ(Dump(), expected);
 }
 
 TEST_F(MigrateTest, IsRefusedReadOnlyAndSaysWhatToDo) {

@@ -292,12 +292,10 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
     // The same row with a checksum that is wrong.
     Put(c.family, c.key, bad + "sums");
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-    EXPECT_THAT(
-        c.read(*store),
-        StatusIs(absl::StatusCode::kDataLoss,
-                 AllOf(HasSubstr(absl::StrCat("wrong checksum in family ",
-                                              store::FamilyName(c.family))),
-                       HasSubstr(absl::BytesToHexString(c.key)))));
+    EXPECT_THAT(c.read(*store), StatusIs(absl::StatusCode::kDataLoss,
+                                         AllOf(HasSubstr(absl::StrCat("wrong checksum in family ",
+                                                                      store::FamilyName(c.family))),
+                                               HasSubstr(absl::BytesToHexString(c.key)))));
   }
 }
 

@@ -12,7 +12,9 @@ TEST(SealTest, IsZlibsCrcOfKeyAndRowInLittleEndian) {
   std::string row = "56789";
   Seal("1234", &row);
   // CRC-32 of "123456789" is cbf43926.
-  EXPECT_EQ(absl::BytesToHexString(row), "3536373839" "2639f4cb");
+  EXPECT_EQ(absl::BytesToHexString(row),
+            "3536373839"
+            "2639f4cb");
 }
 
 TEST(SealTest, EveryChangedBitAndEveryCutIsFound) {
