@@ -7,6 +7,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/store/key_codec.h"
+#include "daemon/store/retainer.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/rounding.h"
 #include "daemon/store/row_codec.h"
@@ -183,7 +184,8 @@ absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, ui
 
 absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
                                          const std::vector<model::AttemptRow>& attempts,
-                                         const Database& database, rocksdb::WriteBatch* out) {
+                                         const ReadView& view, const Database& database,
+                                         rocksdb::WriteBatch* out) {
   const std::string begin = RunPrefix(run);
   for (const Family family : {Family::kOpen, Family::kHeads, Family::kChunks}) {
     FORESHOCK_RETURN_IF_ERROR(
@@ -197,8 +199,9 @@ absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
   for (const model::AttemptRow& attempt : attempts) {
     if (!attempt.has_last_step()) continue;
     const int64_t end = attempt.last_step() + 1;
-    FORESHOCK_RETURN_IF_ERROR(
-        PutRow(rows, RetentionKey(run, attempt.number()), EncodeRetention({end, end, end}), out));
+    FORESHOCK_ASSIGN_OR_RETURN(const int64_t newest, NewestTime(view, run, attempt));
+    FORESHOCK_RETURN_IF_ERROR(PutRow(rows, RetentionKey(run, attempt.number()),
+                                     EncodeRetention({end, end, end, newest}), out));
   }
   ids_.ForgetSeries(name);
   absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });

@@ -43,7 +43,7 @@ class BatchWriter {
   // Appends the removal of everything of a run but its runs, attempts, ranks, alerts and events;
   // a retention row per attempt says that its points are gone.
   absl::Status AppendEmptying(const std::string& name, uint32_t run,
-                              const std::vector<model::AttemptRow>& attempts,
+                              const std::vector<model::AttemptRow>& attempts, const ReadView& view,
                               const Database& database, rocksdb::WriteBatch* out);
 
   uint64_t series() const { return ids_.series(); }  // of all runs

@@ -50,6 +50,8 @@ class WarningLogger final : public rocksdb::Logger {
   void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
     if (level < rocksdb::InfoLogLevel::WARN_LEVEL) return;
     if (level == rocksdb::InfoLogLevel::HEADER_LEVEL) return;
+    // Said of every backup, which is what it is made by.
+    if (absl::StrContains(format, "File Deletions")) return;
     char line[512];
     std::vsnprintf(line, sizeof(line), format, arguments);
     const absl::string_view text = absl::StripTrailingAsciiWhitespace(line);

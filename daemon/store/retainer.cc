@@ -65,6 +65,19 @@ absl::StatusOr<RetentionRow> ReadRetention(const ReadView& view, uint32_t run, u
   return row;
 }
 
+absl::StatusOr<int64_t> NewestTime(const ReadView& view, uint32_t run,
+                                   const model::AttemptRow& attempt) {
+  FORESHOCK_ASSIGN_OR_RETURN(const RetentionRow row, ReadRetention(view, run, attempt.number()));
+  int64_t newest = row.newest_unix_ns;
+  const int64_t last = attempt.last_step();
+  FORESHOCK_RETURN_IF_ERROR(
+      ReadSteps(view, run, {last, last, attempt.number()}, [&newest](const StepRow& step) {
+        newest = std::max(newest, step.time_unix_ns);
+        return true;
+      }));
+  return newest;
+}
+
 absl::Status Retainer::Run() {
   if (!options_.any()) return absl::OkStatus();
   for (;;) {
@@ -120,12 +133,8 @@ absl::StatusOr<std::vector<RunFacts>> Retainer::Look(uint64_t* store_bytes) {
           if (!attempt.has_first_step() || !attempt.has_last_step()) continue;
           FORESHOCK_ASSIGN_OR_RETURN(AttemptFacts found, LookAt(view, id, attempt));
           run.attempts.push_back(found);
-          const int64_t last = attempt.last_step();
-          FORESHOCK_RETURN_IF_ERROR(
-              ReadSteps(view, id, {last, last, attempt.number()}, [&run](const StepRow& step) {
-                run.newest = std::max(run.newest, absl::FromUnixNanos(step.time_unix_ns));
-                return true;
-              }));
+          FORESHOCK_ASSIGN_OR_RETURN(const int64_t newest, NewestTime(view, id, attempt));
+          run.newest = std::max(run.newest, absl::FromUnixNanos(newest));
         }
         facts.push_back(std::move(run));
         return true;
@@ -186,6 +195,11 @@ absl::Status Retainer::PutRetention(uint32_t run, uint32_t attempt,
   const uint64_t deletions = deps_.deletions();
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(*deps_.holder));
   FORESHOCK_ASSIGN_OR_RETURN(RetentionRow row, ReadRetention(view, run, attempt));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run));
+  for (const model::AttemptRow& of_run : attempts) {
+    if (of_run.number() != attempt) continue;
+    FORESHOCK_ASSIGN_OR_RETURN(row.newest_unix_ns, NewestTime(view, run, of_run));
+  }
   change(&row);
   rocksdb::WriteBatch batch;
   FORESHOCK_RETURN_IF_ERROR(PutRow(view.database().family(Family::kRows),

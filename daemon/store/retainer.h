@@ -84,7 +84,10 @@ class Retainer {
   absl::flat_hash_map<std::string, bool> left_alone_;  // runs that could not be treated
 };
 
-// The row of an attempt, or of one in which nothing was done.
+// The row of an attempt, or what it would say where nothing was done.
 absl::StatusOr<RetentionRow> ReadRetention(const ReadView& view, uint32_t run, uint32_t attempt);
+// The time of the newest step of an attempt, also of one that is gone.
+absl::StatusOr<int64_t> NewestTime(const ReadView& view, uint32_t run,
+                                   const model::AttemptRow& attempt);
 
 }  // namespace foreshock::store

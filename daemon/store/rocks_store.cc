@@ -417,7 +417,7 @@ absl::Status RocksStore::EmptyRun(const std::string& run) {
     FORESHOCK_ASSIGN_OR_RETURN(id, view.RunId(run));
     FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(id));
     rocksdb::WriteBatch rows;
-    FORESHOCK_RETURN_IF_ERROR(writer_.AppendEmptying(run, id, attempts, *lease, &rows));
+    FORESHOCK_RETURN_IF_ERROR(writer_.AppendEmptying(run, id, attempts, view, *lease, &rows));
     FORESHOCK_RETURN_IF_ERROR(CommitDeletion(*lease, &rows, id));
   }
   { MutexLock lock(&fold_mutex_); }

@@ -57,6 +57,7 @@ struct RetentionRow {
   int64_t raw_from = INT64_MIN;            // points before it may be downsampled or gone
   int64_t downsampled_before = INT64_MIN;  // chunks that end before it have been
   int64_t dropped_before = INT64_MIN;      // chunks that end before it are gone
+  int64_t newest_unix_ns = 0;              // of its newest step, which may be gone; 0: not known
   friend bool operator==(const RetentionRow&, const RetentionRow&) = default;
 };
 std::string EncodeRetention(const RetentionRow& row);

@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "daemon/store/database.h"
 #include "daemon/store/store.h"
 #include "tests/support/status_matchers.h"
 
 namespace foreshock {
+
+inline const absl::Time kFilledNow = absl::FromUnixSeconds(2'000'000'000);
 
 struct FilledRun {
   std::string name{};
@@ -38,6 +41,16 @@ inline std::vector<SeriesKey> FilledSeriesOf(const FilledRun& run) {
   return series;
 }
 
+// Everything that is in the log, and in no file yet, into files.
+inline void IntoFiles(const StoreOptions& closed) {
+  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(closed, nullptr));
+  for (const store::Family family : store::kAllFamilies) {
+    const rocksdb::CompactRangeOptions options;
+    ASSERT_TRUE(
+        database->db()->CompactRange(options, database->family(family), nullptr, nullptr).ok());
+  }
+}
+
 // Writes the run, with an alert, an event and a rank, and folds it.
 inline void FillRun(const FilledRun& run, Store* store) {
   StoreBatch batch;
@@ -47,7 +60,7 @@ inline void FillRun(const FilledRun& run, Store* store) {
   batch.runs.push_back(row);
   model::AttemptRow attempt;
   attempt.set_number(run.attempt);
-  attempt.set_first_step(run.first_step);
+  attempt.set_first_step(0);
   attempt.set_last_step(run.last_step);
   if (run.ended) attempt.set_state(v1::RUN_STATE_FINISHED);
   batch.attempts.push_back({run.name, attempt});

@@ -30,10 +30,8 @@ using ::testing::SizeIs;
 
 using Kind = RetentionStep::Kind;
 
-const absl::Time kNow = absl::FromUnixSeconds(2'000'000'000);
-
 RunFacts Facts(const std::string& name, int64_t last_step, absl::Duration age, uint64_t bytes) {
-  RunFacts run{.name = name, .ended = true, .newest = kNow - age, .bytes = bytes};
+  RunFacts run{.name = name, .ended = true, .newest = kFilledNow - age, .bytes = bytes};
   AttemptFacts attempt{.number = 1, .last_step = last_step};
   attempt.raw_age_step = attempt.kept_age_step = 0;
   run.attempts.push_back(attempt);
@@ -70,25 +68,25 @@ uint64_t Total(const std::vector<RunFacts>& runs) {
 
 TEST(RetentionPlanTest, WithoutLimitsNothingGoes) {
   EXPECT_FALSE(RetentionOptions().any());
-  EXPECT_FALSE(
-      NextRetentionStep({}, {Facts("r", 1 << 20, absl::Hours(9999), 1u << 30)}, 1u << 30, kNow)
-          .has_value());
+  EXPECT_FALSE(NextRetentionStep({}, {Facts("r", 1 << 20, absl::Hours(9999), 1u << 30)}, 1u << 30,
+                                 kFilledNow)
+                   .has_value());
 }
 
 TEST(RetentionPlanTest, APointStaysRawWhileEitherLimitKeepsIt) {
   RunFacts run = Facts("r", 99'999, absl::Hours(1), 1000);
   run.attempts[0].raw_age_step = 50'000;
   RetentionOptions options{.raw_for = absl::Hours(5)};
-  auto step = NextRetentionStep(options, {run}, 0, kNow);
+  auto step = NextRetentionStep(options, {run}, 0, kFilledNow);
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->before_step, 48 * 1024);  // 50 000 in whole kRetentionSteps
   options.raw_steps = 90'000;
-  step = NextRetentionStep(options, {run}, 0, kNow);
+  step = NextRetentionStep(options, {run}, 0, kFilledNow);
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->before_step, 9 * 1024);
   EXPECT_EQ(step->kind, Kind::kDownsample);
   run.pinned = true;
-  EXPECT_FALSE(NextRetentionStep(options, {run}, 0, kNow).has_value());
+  EXPECT_FALSE(NextRetentionStep(options, {run}, 0, kFilledNow).has_value());
 }
 
 TEST(RetentionPlanTest, DownsampledPointsGoLater) {
@@ -98,7 +96,7 @@ TEST(RetentionPlanTest, DownsampledPointsGoLater) {
   const RetentionOptions options{.raw_for = absl::Hours(5), .downsampled_for = absl::Hours(20)};
   std::vector<RunFacts> runs = {run};
   std::vector<std::string> done;
-  while (const auto step = NextRetentionStep(options, runs, 0, kNow)) {
+  while (const auto step = NextRetentionStep(options, runs, 0, kFilledNow)) {
     done.push_back(
         absl::StrCat(step->kind == Kind::kDownsample ? "downsample " : "drop ", step->before_step));
     Apply(*step, &runs);
@@ -112,17 +110,17 @@ TEST(RetentionPlanTest, TheBudgetTakesRawPointsOfTheOldestFirstThenEndedRuns) {
                                 Facts("pinned", 40'000, absl::Hours(99), 4000)};
   runs[2].pinned = true;
   std::vector<std::string> done;
-  while (const auto step = NextRetentionStep({.bytes_max = 4500}, runs, Total(runs), kNow)) {
+  while (const auto step = NextRetentionStep({.bytes_max = 4500}, runs, Total(runs), kFilledNow)) {
     done.push_back(absl::StrCat(step->run, step->kind == Kind::kEmptyRun ? " emptied" : ""));
     Apply(*step, &runs);
   }
-  EXPECT_THAT(done, ElementsAre("old", "new", "new", "new", "old emptied", "new emptied"));
+  EXPECT_THAT(done, ElementsAre("old", "new", "old emptied", "new emptied"));
 }
 
 TEST(RetentionPlanTest, ALiveRunKeepsItsNewestSteps) {
   std::vector<RunFacts> runs = {Facts("live", 50'000, absl::Seconds(1), 4000)};
   runs[0].ended = false;
-  while (const auto step = NextRetentionStep({.bytes_max = 1}, runs, Total(runs), kNow)) {
+  while (const auto step = NextRetentionStep({.bytes_max = 1}, runs, Total(runs), kFilledNow)) {
     EXPECT_NE(step->kind, Kind::kEmptyRun);
     Apply(*step, &runs);
   }
@@ -165,12 +163,12 @@ TEST(RetentionPlanTest, AnyFactsComeToAnEndAndNothingProtectedGoes) {
     if (below(2) == 0) options.run_bytes_max = static_cast<uint64_t>(1 + below(1 << 20));
     const std::vector<RunFacts> before = runs;
     int steps = 0;
-    while (const auto step = NextRetentionStep(options, runs, Total(runs), kNow)) {
+    while (const auto step = NextRetentionStep(options, runs, Total(runs), kFilledNow)) {
       ASSERT_LT(++steps, 1000) << "round " << round;
       const auto run = std::find_if(before.begin(), before.end(),
                                     [&](const RunFacts& of) { return of.name == step->run; });
       ASSERT_FALSE(run->pinned) << "round " << round;
-      const bool ended = run->ended || run->newest + store::kSilentEnd <= kNow;
+      const bool ended = run->ended || run->newest + store::kSilentEnd <= kFilledNow;
       if (step->kind == Kind::kEmptyRun || step->kind == Kind::kDeleteRun) {
         ASSERT_TRUE(ended) << "round " << round;
       } else if (!ended) {
@@ -186,14 +184,16 @@ TEST(RetentionPlanTest, AnyFactsComeToAnEndAndNothingProtectedGoes) {
 
 class RetainTest : public ::testing::Test {
  protected:
+  StoreOptions Options() const { return {.directory = directory_.File("data")}; }
+
   std::unique_ptr<DiskStore> Open() {
-    auto store = OpenDiskStore({.directory = directory_.File("data")});
+    auto store = OpenDiskStore(Options());
     EXPECT_OK(store);
     return *std::move(store);
   }
 
   absl::StatusOr<RetentionResult> Retain(DiskStore* store, const RetentionOptions& options) {
-    return store->Retain(options, kNow,
+    return store->Retain(options, kFilledNow,
                          {.delete_run = [&](const std::string& run) -> absl::Status {
                             deleted_.push_back(run);
                             return store->DeleteRun(run).status();
@@ -244,9 +244,10 @@ class RetainTest : public ::testing::Test {
 };
 
 TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
-  const FilledRun run{.name = "r", .last_step = 20'000, .last_time = kNow};
+  const FilledRun run{.name = "r", .last_step = 20'000, .last_time = kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(FillRun(run, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
   const auto store = Open();
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
   const std::vector<Bucket> before = BucketsOf(*store, run, 1024);
   const uint64_t bytes_before = LiveDiskBytes(*store);
   ASSERT_OK_AND_ASSIGN(const RetentionResult result, Retain(store.get(), {.raw_steps = 2'000}));
@@ -278,7 +279,7 @@ TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
 }
 
 TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
-  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kNow};
+  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
   const RetentionOptions options{.raw_steps = 1'000};
   std::vector<Bucket> expected;
   for (int batches = 1 << 20; batches >= 0; batches = batches > 8 ? 4 : batches - 1) {
@@ -290,7 +291,7 @@ TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
       ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
       batches_ = batches;
       const auto result = Retain(store.get(), options);
-      EXPECT_EQ(result.ok(), batches > 3) << result.status();
+      EXPECT_EQ(result.ok(), batches >= 3) << result.status();
       EXPECT_THAT(Findings(*store), IsEmpty());
     }
     ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore(in));
@@ -305,7 +306,7 @@ TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
 }
 
 TEST_F(RetainTest, RowsThatComeTooLateAreLeftOut) {
-  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kNow};
+  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
   const auto store = Open();
   ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 1'000}));
@@ -333,11 +334,12 @@ TEST_F(RetainTest, RowsThatComeTooLateAreLeftOut) {
 }
 
 TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
+  const FilledRun old{.name = "old", .last_step = 9'000, .last_time = kFilledNow - absl::Hours(50)};
+  const FilledRun young{.name = "young", .last_step = 3'000, .last_time = kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(FillRun(old, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(FillRun(young, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
   const auto store = Open();
-  const FilledRun old{.name = "old", .last_step = 9'000, .last_time = kNow - absl::Hours(50)};
-  const FilledRun young{.name = "young", .last_step = 3'000, .last_time = kNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(old, store.get()));
-  ASSERT_NO_FATAL_FAILURE(FillRun(young, store.get()));
   const uint64_t before = LiveDiskBytes(*store);
   RetentionOptions options{.runs_for = absl::Hours(40), .alerts_for = absl::Hours(60)};
   ASSERT_OK_AND_ASSIGN(const RetentionResult result, Retain(store.get(), options));
@@ -365,12 +367,12 @@ TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
 }
 
 TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
-  const auto store = Open();
+  auto store = Open();
   std::vector<FilledRun> runs;
   for (int r = 0; r < 4; ++r) {
     runs.push_back({.name = absl::StrCat("r", r),
                     .last_step = 9'000,
-                    .last_time = kNow - absl::Hours(10 - r)});
+                    .last_time = kFilledNow - absl::Hours(10 - r)});
     ASSERT_NO_FATAL_FAILURE(FillRun(runs.back(), store.get()));
   }
   StoreBatch pin;
@@ -380,8 +382,9 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
   pin.runs.push_back(row);
   ASSERT_OK(store->Write(pin));
   const std::vector<Point> pinned = PointsOf(*store, runs[0]);
-  // A look at what is there makes it files.
-  ASSERT_OK(Retain(store.get(), {.bytes_max = 100u << 20}));
+  store.reset();
+  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
+  store = Open();
   const uint64_t before = LiveDiskBytes(*store);
   const uint64_t budget = before / 2;
   ASSERT_OK_AND_ASSIGN(const RetentionResult result, Retain(store.get(), {.bytes_max = budget}));
@@ -399,7 +402,7 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
 
 TEST_F(RetainTest, UsageCountsWhatThereIs) {
   const auto store = Open();
-  const FilledRun run{.name = "r", .last_step = 8'191, .last_time = kNow};
+  const FilledRun run{.name = "r", .last_step = 8'191, .last_time = kFilledNow};
   ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 4'096}));
   ASSERT_OK_AND_ASSIGN(const StoreUsage usage, store->Usage());
@@ -411,7 +414,7 @@ TEST_F(RetainTest, UsageCountsWhatThereIs) {
   EXPECT_EQ(found.step_rows, 8'192u);
   EXPECT_EQ(found.first_step, 0);
   EXPECT_EQ(found.last_step, 8'191);
-  EXPECT_EQ(found.newest_unix_ns, absl::ToUnixNanos(kNow));
+  EXPECT_EQ(found.newest_unix_ns, absl::ToUnixNanos(kFilledNow));
   EXPECT_EQ(found.raw_from, 4'096);
   uint64_t rows = 0;
   for (const StoreUsage::Rows& family : found.families) rows += family.rows;

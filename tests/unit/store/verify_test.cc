@@ -36,8 +36,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-const absl::Time kNow = absl::FromUnixSeconds(2'000'000'000);
-
 std::vector<std::string> Findings(const std::string& directory) {
   std::vector<std::string> findings;
   const auto result =
@@ -46,7 +44,7 @@ std::vector<std::string> Findings(const std::string& directory) {
                                                         finding.where, "|", finding.what));
                       }});
   EXPECT_OK(result);
-  if (result.ok()) EXPECT_EQ(result->findings, findings.size());
+  EXPECT_EQ(result.ok() ? result->findings : 0, findings.size());
   return findings;
 }
 
@@ -58,11 +56,15 @@ class VerifyTest : public ::testing::Test {
     auto opened = OpenDiskStore(Options());
     EXPECT_OK(opened);
     DiskStore* store = opened->get();
-    FillRun({.name = "exp-42", .last_step = 6'000, .last_time = kNow}, store);
-    FillRun({.name = "exp-43", .last_step = 700, .series = 2, .last_time = kNow}, store);
-    EXPECT_OK(store->Retain({.raw_steps = 2'000}, kNow,
+    FillRun({.name = "exp-42", .last_step = 6'000, .last_time = kFilledNow}, store);
+    FillRun({.name = "exp-43", .last_step = 700, .series = 2, .last_time = kFilledNow}, store);
+    EXPECT_OK(store->Retain({.raw_steps = 2'000}, kFilledNow,
                             {.delete_run = [](const std::string&) { return absl::OkStatus(); },
                              .go_on = [] { return true; }}));
+    opened->reset();
+    IntoFiles(Options());
+    opened = OpenDiskStore(Options());
+    EXPECT_OK(opened);
     StoreBatch open;
     ClosedStep step;
     step.run = "exp-42";
@@ -74,7 +76,7 @@ class VerifyTest : public ::testing::Test {
     report.set_step(6'002);
     report.set_client_instance("c1");
     open.reports.push_back({"exp-42", 1, report});
-    EXPECT_OK(store->Write(open));
+    EXPECT_OK((*opened)->Write(open));
   }
 
   StoreOptions Options() const { return {.directory = directory_.File("data")}; }
