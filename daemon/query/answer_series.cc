@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -8,10 +9,14 @@
 #include "daemon/query/answers.h"
 #include "daemon/query/convert.h"
 #include "daemon/query/limits.h"
+#include "daemon/query/matchers.h"
 
 namespace foreshock {
 
+using query_internal::CheckSeriesLabels;
 using query_internal::LimitOf;
+using query_internal::MatchesAll;
+using query_internal::ParseMatchers;
 using query_internal::ToFilter;
 using query_internal::ToProto;
 
@@ -19,6 +24,9 @@ absl::StatusOr<std::vector<SeriesKey>> Answers::Select(const v1::SeriesSelector&
   FORESHOCK_RETURN_IF_ERROR(FindRun(selector.run()).status());
   FORESHOCK_ASSIGN_OR_RETURN(const SeriesFilter filter, ToFilter(selector));
   FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> series, store_->Series(selector.run(), filter));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LabelMatcher> matchers,
+                             ParseMatchers(selector.matchers()));
+  FORESHOCK_RETURN_IF_ERROR(CheckSeriesLabels(matchers));
   const std::string& id = selector.indicator();
   // A store may hold what another version knew, so only an empty answer makes the id suspicious.
   if (series.empty() && !id.empty() && !absl::EndsWith(id, "*") && !IsKnownIndicator(id)) {
@@ -27,6 +35,7 @@ absl::StatusOr<std::vector<SeriesKey>> Answers::Select(const v1::SeriesSelector&
                      "': unknown; allowed are the ids of ListIndicators, train.<scalar>, either "
                      "behind 'eval.', and a prefix ending in '*'"));
   }
+  std::erase_if(series, [&matchers](const SeriesKey& key) { return !MatchesAll(matchers, key); });
   return series;
 }
 
@@ -51,6 +60,24 @@ absl::StatusOr<StepRange> Answers::Range(const std::string& run, std::optional<i
                                             absl::StrJoin(known, ", ")));
   }
   return range;
+}
+
+absl::StatusOr<int64_t> Answers::BucketSteps(const std::string& run, const StepRange& range,
+                                             uint64_t buckets_max) const {
+  if (buckets_max == 0) return 1;
+  int64_t first = range.last;
+  int64_t last = range.first;
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, store_->Attempts(run));
+  for (const model::AttemptRow& attempt : attempts) {
+    if (!attempt.has_first_step()) continue;
+    first = std::max(range.first, std::min(first, attempt.first_step()));
+    last = std::min(range.last, std::max(last, attempt.last_step()));
+  }
+  int64_t steps = 1;
+  while (last >= first && static_cast<uint64_t>(last / steps - first / steps) >= buckets_max) {
+    steps *= 2;
+  }
+  return steps;
 }
 
 absl::StatusOr<v1::ListSeriesResponse> Answers::ListSeries(
@@ -86,7 +113,7 @@ absl::StatusOr<v1::ListStepsResponse> Answers::ListSteps(
   return response;
 }
 
-absl::StatusOr<std::unique_ptr<Answers::PointStream>> Answers::QueryPoints(
+absl::StatusOr<std::unique_ptr<PointStream>> Answers::QueryPoints(
     const v1::QueryPointsRequest& request) const {
   FORESHOCK_ASSIGN_OR_RETURN(const uint64_t limit,
                              LimitOf(request.limit(), kPointsDefault, kPointsMax));
@@ -97,68 +124,26 @@ absl::StatusOr<std::unique_ptr<Answers::PointStream>> Answers::QueryPoints(
             request.has_first_step() ? std::optional(request.first_step()) : std::nullopt,
             request.has_last_step() ? std::optional(request.last_step()) : std::nullopt,
             request.has_attempt() ? std::optional(request.attempt()) : std::nullopt));
-  return std::unique_ptr<PointStream>(
-      new PointStream(store_, request.selector().run(), std::move(series), range, limit));
-}
-
-Answers::PointStream::PointStream(const Store* store, std::string run,
-                                  std::vector<SeriesKey> series, StepRange range, uint64_t limit)
-    : store_(store),
-      run_(std::move(run)),
-      series_(std::move(series)),
-      range_(range),
-      left_(limit),
-      next_step_(range.first) {}
-
-absl::StatusOr<bool> Answers::PointStream::ReadAhead() {
-  if (next_ahead_ < ahead_.size()) return true;
-  ahead_.clear();
-  next_ahead_ = 0;
-  // One more than may be given out, to know whether there is more.
-  const uint64_t wanted = std::min<uint64_t>(kPointsReadAhead, left_ + 1);
-  while (index_ < series_.size() && ahead_.empty()) {
-    // What is left of one series, or all from one on.
-    const bool within = next_step_ != range_.first;
-    const auto series = absl::MakeConstSpan(series_).subspan(index_, within ? 1 : series_.size());
-    StepRange piece = range_;
-    piece.first = next_step_;
-    bool full = false;
-    FORESHOCK_RETURN_IF_ERROR(
-        store_->Points(run_, series, piece, [&](size_t i, const Point& point) {
-          ahead_.push_back({index_ + i, point});
-          full = ahead_.size() == wanted;
-          return !full;
-        }));
-    if (full && ahead_.back().point.step < range_.last) {
-      index_ = ahead_.back().series;
-      next_step_ = ahead_.back().point.step + 1;
-    } else {
-      index_ = full ? ahead_.back().series + 1 : index_ + series.size();
-      next_step_ = range_.first;
-    }
+  FORESHOCK_ASSIGN_OR_RETURN(int64_t bucket_steps,
+                             BucketSteps(request.selector().run(), range, request.buckets_max()));
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw_from,
+                             store_->RawFrom(request.selector().run(), range));
+  const bool raw = raw_from <= range.first;
+  // Of downsampled points only buckets can be had, also where there would be few enough points.
+  if (!raw && request.buckets_max() > 0) bucket_steps = std::max<int64_t>(bucket_steps, 2);
+  std::optional<int64_t> downsampled;
+  if (!raw && bucket_steps == 1) downsampled = raw_from;
+  auto stream =
+      std::make_unique<PointStream>(store_, PointStream::Query{.run = request.selector().run(),
+                                                               .series = std::move(series),
+                                                               .range = range,
+                                                               .bucket_steps = bucket_steps,
+                                                               .limit = limit,
+                                                               .downsampled_before = downsampled});
+  if (!request.continuation().empty()) {
+    FORESHOCK_RETURN_IF_ERROR(stream->ContinueAt(request.continuation()));
   }
-  return !ahead_.empty();
-}
-
-absl::StatusOr<std::optional<v1::QueryPointsResponse>> Answers::PointStream::Next() {
-  if (ended_) return std::nullopt;
-  FORESHOCK_ASSIGN_OR_RETURN(bool more, ReadAhead());
-  if (!more) return std::nullopt;
-  const size_t series = ahead_[next_ahead_].series;
-  v1::QueryPointsResponse response;
-  *response.mutable_series() = ToProto(run_, series_[series]);
-  while (more && ahead_[next_ahead_].series == series && left_ > 0 &&
-         response.points_size() < kPointsPerResponse) {
-    ToProto(ahead_[next_ahead_].point, response.add_points());
-    ++next_ahead_;
-    --left_;
-    FORESHOCK_ASSIGN_OR_RETURN(more, ReadAhead());
-  }
-  if (left_ == 0 && more && ahead_[next_ahead_].series == series) {
-    response.set_truncated(true);
-    ended_ = true;
-  }
-  return response;
+  return stream;
 }
 
 }  // namespace foreshock
