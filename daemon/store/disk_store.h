@@ -53,7 +53,8 @@ struct StoreUsage {
     std::optional<int64_t> last_step{};
     int64_t oldest_unix_ns = 0;  // of the same; 0: not known
     int64_t newest_unix_ns = 0;
-    std::optional<int64_t> raw_from{};  // of the live lineage, if retention has been at work
+    // The greatest of its attempts, if retention has been at work: before it points may be coarser.
+    std::optional<int64_t> raw_from{};
   };
   std::vector<Family> families{};
   std::vector<Run> runs{};

@@ -82,8 +82,7 @@ absl::Status Retainer::Run() {
   if (!options_.any()) return absl::OkStatus();
   for (;;) {
     uint64_t store_bytes = 0;
-    FORESHOCK_ASSIGN_OR_RETURN(std::vector<RunFacts> runs, Look(&store_bytes));
-    std::erase_if(runs, [this](const RunFacts& run) { return left_alone_.contains(run.name); });
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<RunFacts> runs, Look(&store_bytes));
     const std::optional<RetentionStep> step = NextRetentionStep(options_, runs, store_bytes, now_);
     if (!step.has_value()) {
       result_.over_budget = options_.bytes_max > 0 && store_bytes > options_.bytes_max;
@@ -93,15 +92,16 @@ absl::Status Retainer::Run() {
     if (absl::IsAborted(done) || absl::IsUnavailable(done) || absl::IsResourceExhausted(done)) {
       return done;
     }
-    if (!done.ok()) {
-      // One bad row must not keep the disk full.
-      LogWarning("store", "retention leaves a run alone",
-                 {{"run", step->run},
-                  {"action", std::string(NameOf(step->kind))},
-                  {"error", done.ToString()}});
-      left_alone_[step->run] = true;
-    }
+    if (!done.ok()) LeaveAlone(step->run, NameOf(step->kind), done);
   }
+}
+
+// One bad row must not keep the disk full.
+void Retainer::LeaveAlone(const std::string& run, absl::string_view action,
+                          const absl::Status& why) {
+  left_alone_.insert(run);
+  LogWarning("store", "retention leaves a run alone",
+             {{"run", run}, {"action", std::string(action)}, {"error", why.ToString()}});
 }
 
 absl::StatusOr<std::vector<RunFacts>> Retainer::Look(uint64_t* store_bytes) {
@@ -110,40 +110,50 @@ absl::StatusOr<std::vector<RunFacts>> Retainer::Look(uint64_t* store_bytes) {
   ids_.clear();
   bytes_.clear();
   std::vector<RunFacts> facts;
-  FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
-      Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
-      [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-        uint32_t id = 0;
-        model::RunRow row;
-        if (!DecodeRun(value, &id, &row)) {
-          return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
-        }
-        if (row.pinned()) return true;
-        RunFacts run{.name = row.name(), .newest = absl::FromUnixNanos(row.created_unix_ns())};
-        run.bytes = RunBytes(view.database(), id);
-        ids_[run.name] = id;
-        bytes_[id] = run.bytes;
-        FORESHOCK_ASSIGN_OR_RETURN(const bool has_series, HasSeries(view, id));
-        run.empty = !has_series;
-        FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
-                                   view.Attempts(id));
-        for (const model::AttemptRow& attempt : attempts) {
-          run.newest = std::max(run.newest, absl::FromUnixNanos(attempt.started_unix_ns()));
-          run.ended = SaysItEnded(attempt.state());
-          if (!attempt.has_first_step() || !attempt.has_last_step()) continue;
-          FORESHOCK_ASSIGN_OR_RETURN(AttemptFacts found, LookAt(view, id, attempt));
-          run.attempts.push_back(found);
-          FORESHOCK_ASSIGN_OR_RETURN(const int64_t newest, NewestTime(view, id, attempt));
-          run.newest = std::max(run.newest, absl::FromUnixNanos(newest));
-        }
-        facts.push_back(std::move(run));
-        return true;
-      }));
+  FORESHOCK_RETURN_IF_ERROR(
+      view.ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
+                      [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                        uint32_t id = 0;
+                        model::RunRow row;
+                        if (!DecodeRun(value, &id, &row)) {
+                          return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
+                        }
+                        if (row.pinned() || left_alone_.contains(row.name())) return true;
+                        ids_[row.name()] = id;
+                        absl::StatusOr<RunFacts> run = LookAtRun(view, id, row);
+                        if (absl::IsDataLoss(run.status())) {
+                          LeaveAlone(row.name(), "look", run.status());
+                          return true;
+                        }
+                        FORESHOCK_RETURN_IF_ERROR(run.status());
+                        bytes_[id] = run->bytes;
+                        facts.push_back(*std::move(run));
+                        return true;
+                      }));
   return facts;
 }
 
-absl::StatusOr<AttemptFacts> Retainer::LookAt(const ReadView& view, uint32_t run,
-                                              const model::AttemptRow& row) const {
+absl::StatusOr<RunFacts> Retainer::LookAtRun(const ReadView& view, uint32_t id,
+                                             const model::RunRow& row) const {
+  RunFacts run{.name = row.name(), .newest = absl::FromUnixNanos(row.created_unix_ns())};
+  run.bytes = RunBytes(view.database(), id);
+  FORESHOCK_ASSIGN_OR_RETURN(const bool has_series, HasSeries(view, id));
+  run.empty = !has_series;
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(id));
+  for (const model::AttemptRow& attempt : attempts) {
+    run.newest = std::max(run.newest, absl::FromUnixNanos(attempt.started_unix_ns()));
+    run.ended = SaysItEnded(attempt.state());
+    if (!attempt.has_first_step() || !attempt.has_last_step()) continue;
+    FORESHOCK_ASSIGN_OR_RETURN(const AttemptFacts found, LookAtAttempt(view, id, attempt));
+    run.attempts.push_back(found);
+    FORESHOCK_ASSIGN_OR_RETURN(const int64_t newest, NewestTime(view, id, attempt));
+    run.newest = std::max(run.newest, absl::FromUnixNanos(newest));
+  }
+  return run;
+}
+
+absl::StatusOr<AttemptFacts> Retainer::LookAtAttempt(const ReadView& view, uint32_t run,
+                                                     const model::AttemptRow& row) const {
   FORESHOCK_ASSIGN_OR_RETURN(const RetentionRow done, ReadRetention(view, run, row.number()));
   AttemptFacts facts{
       .number = row.number(), .first_step = row.first_step(), .last_step = row.last_step()};
@@ -173,9 +183,11 @@ absl::Status Retainer::Do(const RetentionStep& step) {
            {"before_step", absl::StrCat(step.before_step)}});
   switch (step.kind) {
     case RetentionStep::Kind::kDownsample:
+      FORESHOCK_RETURN_IF_ERROR(deps_.fold(run));
       FORESHOCK_RETURN_IF_ERROR(Downsample(run, step));
       return MaybeReclaim(run, step);
     case RetentionStep::Kind::kDropPoints:
+      FORESHOCK_RETURN_IF_ERROR(deps_.fold(run));
       FORESHOCK_RETURN_IF_ERROR(Drop(run, step));
       return MaybeReclaim(run, step);
     case RetentionStep::Kind::kEmptyRun:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,6 +40,8 @@ class Retainer {
     // refused (Aborted) if there are or the store is being closed.
     std::function<uint64_t()> deletions{};
     std::function<absl::Status(rocksdb::WriteBatch* batch, uint64_t deletions)> commit{};
+    // Puts what the run holds outside chunks into them: only chunks are treated.
+    std::function<absl::Status(uint32_t run)> fold{};
     std::function<absl::Status(const std::string& run)> empty_run{};
     std::function<absl::Status(const std::string& run)> delete_run{};
     // Hands the space of a run's deleted rows back to the file system.
@@ -59,8 +62,11 @@ class Retainer {
                                                std::string_view bytes, rocksdb::WriteBatch* batch)>;
 
   absl::StatusOr<std::vector<RunFacts>> Look(uint64_t* store_bytes);
-  absl::StatusOr<AttemptFacts> LookAt(const ReadView& view, uint32_t run,
-                                      const model::AttemptRow& row) const;
+  absl::StatusOr<RunFacts> LookAtRun(const ReadView& view, uint32_t id,
+                                     const model::RunRow& row) const;
+  absl::StatusOr<AttemptFacts> LookAtAttempt(const ReadView& view, uint32_t run,
+                                             const model::AttemptRow& row) const;
+  void LeaveAlone(const std::string& run, absl::string_view action, const absl::Status& why);
   absl::Status Do(const RetentionStep& step);
   absl::Status Downsample(uint32_t run, const RetentionStep& step);
   absl::Status Drop(uint32_t run, const RetentionStep& step);
@@ -78,10 +84,10 @@ class Retainer {
   const RetentionOptions options_;
   const absl::Time now_;
   RetentionResult result_;
-  rocksdb::ColumnFamilyHandle* family_ = nullptr;      // of chunks, while they are walked
-  absl::flat_hash_map<std::string, uint32_t> ids_;     // of runs, at the last look
-  absl::flat_hash_map<uint32_t, uint64_t> bytes_;      // of runs, at the last look
-  absl::flat_hash_map<std::string, bool> left_alone_;  // runs that could not be treated
+  rocksdb::ColumnFamilyHandle* family_ = nullptr;   // of chunks, while they are walked
+  absl::flat_hash_map<std::string, uint32_t> ids_;  // of runs, at the last look
+  absl::flat_hash_map<uint32_t, uint64_t> bytes_;   // of runs, at the last look
+  absl::flat_hash_set<std::string> left_alone_;     // runs that could not be treated
 };
 
 // The row of an attempt, or what it would say where nothing was done.

@@ -607,6 +607,7 @@ absl::StatusOr<RetentionResult> RocksStore::Retain(const RetentionOptions& optio
          FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
          return Commit(*lease, batch, /*sync=*/false);
        },
+       .fold = [this](uint32_t run) { return FoldRun(run); },
        .empty_run = [this](const std::string& run) { return EmptyRun(run); },
        .delete_run = hooks.delete_run,
        .reclaim = [this](uint32_t run) { return Reclaim(run, {}); },
@@ -630,7 +631,19 @@ absl::StatusOr<StoreUsage> RocksStore::Usage() const {
 
 absl::StatusOr<VerifyResult> RocksStore::Verify(const VerifyCallbacks& callbacks) const {
   FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
-  return VerifyDatabase(*lease, callbacks);
+  if (options_.read_only) return VerifyDatabase(*lease, callbacks);
+  // A write that failed must be able to reopen the database, which waits for who uses it.
+  const bool was_writable = writable_;
+  VerifyCallbacks watched = callbacks;
+  watched.progress = [&](const VerifyProgress& progress) {
+    return writable_ == was_writable &&
+           (callbacks.progress == nullptr || callbacks.progress(progress));
+  };
+  const absl::StatusOr<VerifyResult> result = VerifyDatabase(*lease, watched);
+  if (absl::IsCancelled(result.status()) && writable_ != was_writable) {
+    return absl::UnavailableError("verify: the store had to be reopened meanwhile; try again");
+  }
+  return result;
 }
 
 absl::StatusOr<BackupInfo> RocksStore::Backup(const std::string& directory) const {

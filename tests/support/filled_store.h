@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "daemon/store/database.h"
 #include "daemon/store/store.h"
 #include "tests/support/status_matchers.h"
 
@@ -22,6 +21,7 @@ struct FilledRun {
   int series = 4;
   uint32_t attempt = 1;
   bool ended = true;
+  bool fold = true;
   absl::Time last_time{};                     // of the last step
   absl::Duration between = absl::Seconds(1);  // two steps
 };
@@ -39,16 +39,6 @@ inline std::vector<SeriesKey> FilledSeriesOf(const FilledRun& run) {
   std::vector<SeriesKey> series;
   for (int s = 0; s < run.series; ++s) series.push_back(FilledSeries(s));
   return series;
-}
-
-// Everything that is in the log, and in no file yet, into files.
-inline void IntoFiles(const StoreOptions& closed) {
-  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(closed, nullptr));
-  for (const store::Family family : store::kAllFamilies) {
-    const rocksdb::CompactRangeOptions options;
-    ASSERT_TRUE(
-        database->db()->CompactRange(options, database->family(family), nullptr, nullptr).ok());
-  }
 }
 
 // Writes the run, with an alert, an event and a rank, and folds it.
@@ -94,7 +84,9 @@ inline void FillRun(const FilledRun& run, Store* store) {
     ASSERT_OK(store->Write(batch));
     batch = {};
   }
-  ASSERT_OK(store->Fold(run.name));
+  if (run.fold) {
+    ASSERT_OK(store->Fold(run.name));
+  }
 }
 
 }  // namespace foreshock

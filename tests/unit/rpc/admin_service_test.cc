@@ -131,5 +131,44 @@ TEST_F(AdminServiceTest, ARunMustBeNamed) {
   EXPECT_EQ(called_, "");
 }
 
+TEST_F(AdminServiceTest, AnswersStoreStats) {
+  v1::GetStoreStatsResponse response;
+  ASSERT_TRUE(stub_->GetStoreStats(&context_, {}, &response).ok());
+  EXPECT_EQ(response.disk_bytes(), 5u);
+}
+
+TEST_F(AdminServiceTest, StreamsACheckOfTheStore) {
+  const auto reader = stub_->VerifyStore(&context_, {});
+  v1::VerifyStoreResponse event;
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(event.finding().where(), "run r");
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(event.progress().done(), 1u);
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(event.progress().done(), 2u);
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(event.result().findings(), 1u);
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_TRUE(reader->Finish().ok());
+}
+
+TEST_F(AdminServiceTest, ABackupHasAPlainName) {
+  for (const std::string name : {"", ".", "..", "../x", "a/b", "/x", ".hidden", "a b"}) {
+    grpc::ClientContext context;
+    v1::BackupStoreRequest request;
+    request.set_name(name);
+    v1::BackupStoreResponse response;
+    EXPECT_EQ(stub_->BackupStore(&context, request, &response).error_code(), grpc::INVALID_ARGUMENT)
+        << name;
+    EXPECT_EQ(called_, "");
+  }
+  v1::BackupStoreRequest request;
+  request.set_name("nightly-1.a_b");
+  v1::BackupStoreResponse response;
+  ASSERT_TRUE(stub_->BackupStore(&context_, request, &response).ok());
+  EXPECT_EQ(response.directory(), "/backups/nightly-1.a_b");
+  EXPECT_EQ(response.id(), 3u);
+}
+
 }  // namespace
 }  // namespace foreshock

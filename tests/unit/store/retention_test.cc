@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "daemon/store/database.h"
 #include "daemon/store/disk_store.h"
+#include "daemon/store/retention_worker.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/filled_store.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/store_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace foreshock {
@@ -402,7 +406,8 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
 
 TEST_F(RetainTest, UsageCountsWhatThereIs) {
   const auto store = Open();
-  const FilledRun run{.name = "r", .last_step = 8'191, .last_time = kFilledNow};
+  // Not in chunks yet: retention sees to that.
+  const FilledRun run{.name = "r", .last_step = 8'191, .fold = false, .last_time = kFilledNow};
   ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 4'096}));
   ASSERT_OK_AND_ASSIGN(const StoreUsage usage, store->Usage());
@@ -420,6 +425,33 @@ TEST_F(RetainTest, UsageCountsWhatThereIs) {
   for (const StoreUsage::Rows& family : found.families) rows += family.rows;
   EXPECT_EQ(rows, found.raw.rows + found.downsampled.rows + found.steps.rows + 4 + 6)
       << "chunks, series, attempt, rank, alert, event, coactivation, retention";
+}
+
+TEST_F(RetainTest, TheWorkerDoesItByItself) {
+  const auto store = Open();
+  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
+  const FakeClock clock(kFilledNow);
+  const RetentionOptions options{.raw_steps = 1'000, .interval = absl::Milliseconds(1)};
+  const RetentionWorker worker(store.get(), options, &clock,
+                               [](const std::string&) { return absl::OkStatus(); });
+  for (int i = 0; i < 30'000 && store->Stats().points_downsampled < 6 * 1024 * 4; ++i) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(store->Stats().points_downsampled, 6u * 1024 * 4);
+}
+
+TEST_F(RetainTest, TheWorkerDoesNotBelieveAClockThatJumps) {
+  const auto store = Open();
+  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
+  FakeClock clock(kFilledNow);
+  const RetentionOptions options{.raw_for = absl::Hours(24), .interval = absl::Milliseconds(1)};
+  const RetentionWorker worker(store.get(), options, &clock,
+                               [](const std::string&) { return absl::OkStatus(); });
+  clock.Advance(absl::Hours(48));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(store->Stats().points_downsampled, 0u);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/filled_store.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/store_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace foreshock {
