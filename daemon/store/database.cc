@@ -273,7 +273,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
       opened =
           rocksdb::DB::OpenForReadOnly(db_options, options.directory, families, &handles, &raw);
       // A daemon that has it open may remove a log or table between the listing and the reading.
-      if (!opened.IsIOError() || !absl::StrContains(opened.ToString(), "No such file")) break;
+      if (!absl::StrContains(opened.ToString(), "No such file")) break;
       absl::SleepFor(absl::Milliseconds(20 * attempt));
     }
   } else {

@@ -57,9 +57,9 @@ class VerifyTest : public ::testing::Test {
     auto opened = OpenDiskStore(Options());
     EXPECT_OK(opened);
     DiskStore* store = opened->get();
-    FillRun({.name = "exp-42", .last_step = 6'000, .last_time = kFilledNow}, store);
+    FillRun({.name = "exp-42", .last_step = 3'500, .series = 3, .last_time = kFilledNow}, store);
     FillRun({.name = "exp-43", .last_step = 700, .series = 2, .last_time = kFilledNow}, store);
-    EXPECT_OK(store->Retain({.raw_steps = 2'000}, kFilledNow,
+    EXPECT_OK(store->Retain({.raw_steps = 1'000}, kFilledNow,
                             {.delete_run = [](const std::string&) { return absl::OkStatus(); },
                              .go_on = [] { return true; }}));
     opened->reset();
@@ -70,11 +70,11 @@ class VerifyTest : public ::testing::Test {
     ClosedStep step;
     step.run = "exp-42";
     step.row.attempt = 1;
-    step.row.step = 6'001;
+    step.row.step = 3'501;
     step.samples.push_back({FilledSeries(1), 0.5, 0});
     open.steps.push_back(step);
     model::ShardReport report;
-    report.set_step(6'002);
+    report.set_step(3'502);
     report.set_client_instance("c1");
     open.reports.push_back({"exp-42", 1, report});
     EXPECT_OK((*opened)->Write(open));
@@ -136,7 +136,7 @@ TEST_F(VerifyTest, AHealthyStoreHasNoFindings) {
   ASSERT_OK_AND_ASSIGN(const VerifyResult result, store->Verify({}));
   EXPECT_EQ(result.findings, 0u);
   EXPECT_GT(result.files, 0u);
-  EXPECT_GT(result.points, 8'000u);
+  EXPECT_GT(result.points, 4'000u);
 }
 
 TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
@@ -220,9 +220,9 @@ TEST_F(VerifyTest, AByteFlippedInAnyTableFileIsFound) {
 }
 
 TEST_F(VerifyTest, RowsThatContradictOneAnotherAreNamed) {
-  const store::ChunkPoint point{5'000, 0.5, 0};
+  const store::ChunkPoint point{3'000, 0.5, 0};
   // Over what is there already, in another window.
-  PutSealed(Family::kChunks, store::ChunkKey({1, 1, 1, store::Window::Of(0, 13)}),
+  PutSealed(Family::kChunks, store::ChunkKey({1, 1, 1, store::Window::Of(0, 12)}),
             store::EncodeChunk(Storage::kF32, 0, {&point, 1}));
   // Beside its window, of a series and of an attempt that nobody knows.
   PutSealed(Family::kChunks, store::ChunkKey({2, 77, 1, store::Window::Of(0, 8)}),
