@@ -12,6 +12,6 @@ namespace foreshock::store {
 // OpenStore with an environment of the caller's, not owned (nullptr: the system's); tests make
 // writes fail with it.
 absl::StatusOr<std::unique_ptr<DiskStore>> OpenRocksStore(const StoreOptions& options,
-                                                      rocksdb::Env* env);
+                                                          rocksdb::Env* env);
 
 }  // namespace foreshock::store

@@ -286,7 +286,7 @@ TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
   const FilledRun run{.name = "r", .last_step = 4'200, .series = 2, .last_time = kFilledNow};
   const RetentionOptions options{.raw_steps = 1'000};
   std::vector<Bucket> expected;
-  for (int batches = 1 << 20; batches >= 0; batches = batches > 8 ? 4 : batches - 1) {
+  for (int batches = 1 << 20; batches >= 0; batches = batches > 8 ? 2 : batches - 1) {
     SCOPED_TRACE(batches);
     const TempDir fresh;
     const StoreOptions in{.directory = fresh.File("data")};
