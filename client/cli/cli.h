@@ -61,6 +61,7 @@ void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
+void AddStore(CLI::App& app, Program& program);
 void AddRules(CLI::App& app, Program& program);
 void AddCompletion(CLI::App& app, Program& program);
 

@@ -26,6 +26,8 @@
 #include "daemon/query/service.h"
 #include "daemon/rpc/admin_service.h"
 #include "daemon/rpc/server.h"
+#include "daemon/store/disk_store.h"
+#include "daemon/store/retention_worker.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
@@ -59,6 +61,7 @@ class App::Parts {
   std::string ExternalUrl(const Config& config) const;
   absl::Status StartHttp();
   absl::Status StartGrpc();
+  absl::StatusOr<std::pair<std::string, BackupInfo>> Backup(const std::string& name) const;
   void KeepWithoutRestart(const Config& fresh) const;
 
   Config config_;
@@ -67,12 +70,13 @@ class App::Parts {
   AppState state_;
   Mutex reload_mutex_;  // one reload at a time
 
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<DiskStore> store_;
   std::unique_ptr<Silences> silences_;
   std::unique_ptr<Outbox> outbox_;
   std::unique_ptr<SnapshotBuilder> snapshots_;
   std::unique_ptr<AppListener> listener_;
   std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<RetentionWorker> retention_;
   IngestStats ingest_stats_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AppLiveState> live_;
@@ -112,7 +116,7 @@ absl::Status App::Parts::StartCore() {
   }
   state_.SetRules(rules);
   state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
-  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenStore(config_.store));
+  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenDiskStore(config_.store));
 
   silences_ = std::make_unique<Silences>(&clock_, [this](const model::SilencesRow& row) {
     StoreBatch batch;
@@ -142,7 +146,11 @@ absl::Status App::Parts::StartCore() {
                                                                  .clock = &clock_,
                                                                  .rules = std::move(rules),
                                                                  .listener = listener_.get()});
-  return pipeline_->Start();
+  FORESHOCK_RETURN_IF_ERROR(pipeline_->Start());
+  retention_ = std::make_unique<RetentionWorker>(
+      store_.get(), config_.retention, &clock_,
+      [this](const std::string& run) { return pipeline_->DeleteRun(run).status(); });
+  return absl::OkStatus();
 }
 
 // What the process before this one had not told, or not to the end.
@@ -179,6 +187,7 @@ absl::Status App::Parts::StartHttp() {
                          .outbox = outbox_.get(),
                          .silences = silences_.get(),
                          .data_directory = config_.store.directory,
+                         .store_bytes_max = config_.retention.bytes_max,
                          .started_unix_ns = absl::ToUnixNanos(clock_.Now())});
   answers_ = std::make_unique<Answers>(store_.get(), live_.get());
   FORESHOCK_ASSIGN_OR_RETURN(
@@ -236,7 +245,11 @@ absl::Status App::Parts::StartGrpc() {
             absl::StatusOr<v1::Silence> silence = silences_->Expire(id);
             outbox_->LookAgain();
             return silence;
-          }});
+          },
+      .store_usage = [this] { return store_->Usage(); },
+      .verify_store =
+          [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
+      .backup_store = [this](const std::string& name) { return Backup(name); }});
   grpc_ = std::make_unique<GrpcServer>(
       GrpcServer::Options{.address = config_.grpc_listen,
                           .message_bytes_max = config_.ingest.limits.message_bytes_max});
@@ -281,6 +294,18 @@ absl::StatusOr<v1::Alert> App::Parts::Acknowledge(const v1::AcknowledgeAlertRequ
         acknowledged = row->alert();
       }));
   return acknowledged;
+}
+
+absl::StatusOr<std::pair<std::string, BackupInfo>> App::Parts::Backup(
+    const std::string& name) const {
+  if (config_.backup_directory.empty()) {
+    return absl::FailedPreconditionError(
+        "no backup directory is configured (store.backup_directory)");
+  }
+  std::string directory = absl::StrCat(config_.backup_directory, "/", name);
+  FORESHOCK_ASSIGN_OR_RETURN(const BackupInfo info, store_->Backup(directory));
+  LogInfo("app", "backup made", {{"directory", directory}, {"id", absl::StrCat(info.id)}});
+  return std::pair(std::move(directory), info);
 }
 
 // Settings that differ from those in force but wait for a restart are named in the log.
@@ -342,6 +367,7 @@ absl::Status App::Parts::Stop() {
     if (!status.ok()) LogInfo("app", absl::StrCat(part, ": ", status.message()));
   };
   if (grpc_ != nullptr) grpc_->SetNotServing();
+  retention_.reset();
   if (ingest_ != nullptr) ingest_->Drain();
   if (pipeline_ != nullptr) pipeline_->Drain();
   // Streams end once they are acknowledged; the rest of the time is the pipeline's.

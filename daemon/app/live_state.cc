@@ -96,6 +96,10 @@ SelfStats AppLiveState::Self() const {
   self.points_written = pipeline.points_written;
   self.store_bytes = store.bytes;
   self.store_series = store.series;
+  self.store_bytes_max = deps_.store_bytes_max;
+  self.points_downsampled = store.points_downsampled;
+  self.points_dropped = store.points_dropped;
+  self.runs_dropped = store.runs_dropped;
   self.store_writable = store.writable && pipeline.store_writable;
   self.store_damage = store.damage_found;
   self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());

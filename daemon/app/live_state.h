@@ -57,6 +57,7 @@ class AppLiveState final : public LiveState {
     const Outbox* outbox = nullptr;
     const foreshock::Silences* silences = nullptr;
     std::string data_directory;
+    uint64_t store_bytes_max = 0;
     int64_t started_unix_ns = 0;
   };
 

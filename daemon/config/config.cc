@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kGiB = 1u << 30;
+constexpr uint64_t kTiB = kGiB << 10;
 
 constexpr YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
   return {min, max};
@@ -32,9 +33,28 @@ void ReadStore(const YamlNode& node, Config* config) {
       node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
   const std::string precision = node.Get("precision").Word({"lossless", "declared"}, "lossless");
   store.precision = precision == "declared" ? Precision::kDeclared : Precision::kLossless;
+  config->backup_directory = node.Get("backup_directory").String();
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
+}
+
+// 0: no limit.
+void ReadRetention(const YamlNode& node, Config* config) {
+  RetentionOptions& retention = config->retention;
+  const auto age = [&node](const char* key) {
+    return node.Get(key).Duration(Between(absl::ZeroDuration(), absl::Hours(24 * 3650)));
+  };
+  const auto bytes = [&node](const char* key) { return node.Get(key).Bytes({0, 1024 * kTiB}); };
+  retention.raw_for = age("raw_for");
+  retention.raw_steps = node.Get("raw_steps").Int({0, int64_t{1} << 50});
+  retention.downsampled_for = age("downsampled_for");
+  retention.runs_for = age("runs_for");
+  retention.alerts_for = age("alerts_for");
+  retention.run_bytes_max = bytes("run_bytes_max");
+  retention.bytes_max = bytes("bytes_max");
+  retention.interval =
+      node.Get("interval").Duration(Between(absl::Seconds(1), absl::Hours(24)), retention.interval);
 }
 
 void ReadGrpc(const YamlNode& node, Config* config) {
@@ -108,6 +128,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   ReadGrpc(root.Get("grpc"), &config);
   ReadHttp(root.Get("http"), &config);
   ReadStore(root.Get("store"), &config);
+  ReadRetention(root.Get("retention"), &config);
   ReadMerge(root.Get("merge"), &config);
   ReadLimits(root.Get("limits"), &config);
   ReadMetrics(root.Get("metrics"), &config);
@@ -138,6 +159,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
 
 std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
+  const RetentionOptions& retention = config.retention;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
   return absl::StrCat("data_directory: ", config.store.directory,                             //
@@ -155,6 +177,15 @@ std::string FormatConfig(const Config& config) {
                       "\n  open_files_max: ", config.store.open_files_max,                    //
                       "\n  open_points: ", config.store.open_points,                          //
                       "\n  precision: ", Text(config.store.precision),                        //
+                      "\n  backup_directory: \"", config.backup_directory, "\"",              //
+                      "\nretention:\n  raw_for: ", Text(retention.raw_for),                   //
+                      "\n  raw_steps: ", retention.raw_steps,                                 //
+                      "\n  downsampled_for: ", Text(retention.downsampled_for),               //
+                      "\n  runs_for: ", Text(retention.runs_for),                             //
+                      "\n  alerts_for: ", Text(retention.alerts_for),                         //
+                      "\n  run_bytes_max: ", retention.run_bytes_max,                         //
+                      "\n  bytes_max: ", retention.bytes_max,                                 //
+                      "\n  interval: ", Text(retention.interval),                             //
                       "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //

@@ -19,6 +19,7 @@
 #include "daemon/ingest/service.h"
 #include "daemon/notify/options.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/store/retention.h"
 #include "daemon/store/store.h"
 
 namespace foreshock {
@@ -28,6 +29,8 @@ inline constexpr absl::string_view kDefaultHttpListen = "127.0.0.1:7318";
 
 struct Config {
   StoreOptions store;
+  RetentionOptions retention;
+  std::string backup_directory;  // empty: no backups over the network
   Pipeline::Options pipeline;
   HttpOptions http;
   IngestService::Options ingest;

@@ -65,6 +65,17 @@ void AddStore(const SelfStats& self, Families* families) {
   families->Counter("foreshock_store_damage_total",
                     "Times that the store met what the medium has damaged, since the start", {},
                     self.store_damage);
+  families->Gauge("foreshock_store_bytes_max",
+                  "What retention keeps the store under (retention.bytes_max); 0: no limit", {},
+                  static_cast<double>(self.store_bytes_max));
+  families->Counter("foreshock_retention_points_downsampled_total",
+                    "Points that retention has made coarser", {}, self.points_downsampled);
+  families->Counter("foreshock_retention_points_dropped_total",
+                    "Points that retention has dropped, without those of whole runs", {},
+                    self.points_dropped);
+  families->Counter("foreshock_retention_runs_dropped_total",
+                    "Runs whose points, or all of which, retention has dropped", {},
+                    self.runs_dropped);
 }
 
 void AddRules(const SelfStats& self, Families* families) {

@@ -47,6 +47,10 @@ struct SelfStats {
   uint64_t store_series = 0;
   bool store_writable = true;
   uint64_t store_damage = 0;
+  uint64_t store_bytes_max = 0;  // the budget; 0: none
+  uint64_t points_downsampled = 0;
+  uint64_t points_dropped = 0;
+  uint64_t runs_dropped = 0;
 
   uint32_t rules_loaded = 0;
   uint64_t rules_evaluated = 0;  // rule and step

@@ -124,6 +124,8 @@ absl::Status RunState::PrimeRules(const Store& store) {
     last_step = attempt.row.last_step();
     range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
   }
+  // Steps whose points have been downsampled have none to be judged by.
+  FORESHOCK_ASSIGN_OR_RETURN(range.first, store.RawFrom(run_, range));
   const auto visit = [&](const ClosedStep& step) {
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
     // of anything, but a resume is judged by them.

@@ -211,6 +211,11 @@ class MemoryStore final : public Store {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+    FORESHOCK_RETURN_IF_ERROR(Run(run).status());
+    return range.first;
+  }
+
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
     FORESHOCK_ASSIGN_OR_RETURN(

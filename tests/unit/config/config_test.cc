@@ -25,6 +25,7 @@ TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
   EXPECT_EQ(config.http.listen, "127.0.0.1:7318");
   EXPECT_EQ(config.ingest.limits.message_bytes_max, 64u << 20);
   EXPECT_FALSE(config.reload_over_http);
+  EXPECT_FALSE(config.retention.any());
   EXPECT_EQ(config.pipeline.sync_interval, absl::Seconds(1));
 }
 
@@ -35,6 +36,7 @@ grpc: {listen: "0.0.0.0:1", message_max: 8MiB, streams_max: 10}
 http: {listen: "[::1]:2", threads: 2, reload: true}
 store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64, open_points: 5000,
         precision: declared}
+retention: {raw_for: 168h, raw_steps: 50000, bytes_max: 20GiB, interval: 1m}
 merge: {lateness: 5s, open_steps_max: 9, kept_steps: 3, bytes_max: 16MiB}
 limits: {runs_max: 4, queue_bytes_max: 2MiB, snapshot_bytes_max: 3MiB}
 metrics: {top_k: 2, series_max: 500, ended_runs_for: 10m}
@@ -47,6 +49,10 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.ingest.limits.streams_max, 10u);
   EXPECT_TRUE(config.reload_over_http);
   EXPECT_EQ(config.store.write_buffer_bytes, 4u << 20);
+  EXPECT_EQ(config.retention.raw_for, absl::Hours(168));
+  EXPECT_EQ(config.retention.raw_steps, 50'000);
+  EXPECT_EQ(config.retention.bytes_max, uint64_t{20} << 30);
+  EXPECT_EQ(config.retention.interval, absl::Minutes(1));
   EXPECT_EQ(config.store.open_points, 5000u);
   EXPECT_EQ(config.store.precision, Precision::kDeclared);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));

@@ -85,6 +85,9 @@ class RefusingStore final : public Store {
                        const std::function<bool(size_t, const Bucket&)>& visit) const override {
     return inner_->Buckets(run, series, range, bucket_steps, visit);
   }
+  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+    return inner_->RawFrom(run, range);
+  }
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
     if (run == damaged_run) return absl::DataLossError("store: corrupt block in 000012.sst");
