@@ -1,6 +1,6 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench soak lab fuzz sanitize lint format clean
+.PHONY: help run test build package package-test bench soak lab fuzz sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
@@ -11,7 +11,7 @@ FILTER ?= .
 
 help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000;'
 	@echo 'lab: SEEDS=3 CAPTURES=build/lab; fuzz: FUZZ_SECONDS=60 for each target'
 
@@ -28,6 +28,13 @@ test: ## install what is missing, build everything, run all tests
 build: ## build everything without running it
 	@deploy/install-deps.sh build test
 	@deploy/build.sh release
+
+package: ## build the programs and the Debian package of them
+	@deploy/install-deps.sh build package
+	@deploy/package.sh
+
+package-test: package ## install, start, upgrade, remove the package in a fresh Debian; root, minutes
+	@/usr/bin/python3 tests/package/package_test.py build/release/package/foreshock_*.deb build/package-test
 
 bench: ## run the benchmarks and print target against reached
 	@deploy/install-deps.sh build test bench

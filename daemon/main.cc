@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "daemon/app/app.h"
+#include "daemon/app/service_manager.h"
 #include "daemon/app/version.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
@@ -123,6 +126,13 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// The next signal, or 0 when none came in time.
+int WaitForSignal(const sigset_t& signals, absl::Duration limit) {
+  if (limit == absl::InfiniteDuration()) return std::max(sigwaitinfo(&signals, nullptr), 0);
+  const timespec timeout = absl::ToTimespec(limit);
+  return std::max(sigtimedwait(&signals, nullptr, &timeout), 0);
+}
+
 int Run(const Flags& flags, const sigset_t& signals) {
   absl::StatusOr<Config> config = Load(flags);
   if (!config.ok()) return Fail(config.status());
@@ -137,17 +147,25 @@ int Run(const Flags& flags, const sigset_t& signals) {
       return Fail(written);
     }
   }
+  const ServiceManager manager;
+  manager.Ready((*app)->Summary());
   while (true) {
-    int signal = 0;
-    if (sigwait(&signals, &signal) != 0) continue;
+    const int signal = WaitForSignal(signals, manager.interval());
+    if (signal == 0) {
+      manager.Alive((*app)->Summary());
+      continue;
+    }
     if (signal == SIGHUP) {
+      manager.Reloading();
       const absl::Status reloaded = (*app)->Reload();
       if (!reloaded.ok()) {
         LogError("app", absl::StrCat("reload failed, the old settings stay in force: ",
                                      reloaded.message()));
       }
+      manager.Ready((*app)->Summary());
       continue;
     }
+    manager.Stopping();
     LogInfo("app", "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
     const absl::Status stopped = (*app)->Stop();
     if (!stopped.ok()) return Fail(stopped);

@@ -27,14 +27,17 @@ fail() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 [ -r "$capture" ] || fail "cannot read the capture $capture"
 
 daemon=''
+# Its exit code: 1 says that something could not be committed.
 stop_daemon() {
+  local stopped=0
   [ -n "$daemon" ] || return 0
   kill -TERM "$daemon" 2>/dev/null || true
-  wait "$daemon" 2>/dev/null || true
+  wait "$daemon" 2>/dev/null || stopped=$?
   daemon=''
+  return "$stopped"
 }
 clean_up() {
-  stop_daemon
+  stop_daemon || true
   [ -z "$temporary" ] || rm -rf "$temporary"
 }
 trap clean_up EXIT
@@ -92,7 +95,7 @@ code=0
 "$bin/foreshock" summary "$run" --require-lead || code=$?
 
 if [ -n "$once" ]; then
-  stop_daemon
+  stop_daemon || fail "foreshockd did not stop in order (exit code $?), see $demo/foreshockd.log"
   exit "$code"
 fi
 

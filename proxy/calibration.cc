@@ -31,13 +31,22 @@ T LoadAs(const char* at) {
   return value;
 }
 
-double Decode(const std::string& dtype, const char* at) {
-  if (dtype == "F64") return LoadAs<double>(at);
-  if (dtype == "F32") return LoadAs<float>(at);
-  if (dtype == "I64") return static_cast<double>(LoadAs<int64_t>(at));
-  if (dtype == "F16") return DecodeHalf(LoadAs<uint16_t>(at));
-  const uint32_t wide = static_cast<uint32_t>(LoadAs<uint16_t>(at)) << 16;  // BF16
+double LoadBrainFloat(const char* at) {
+  const uint32_t wide = static_cast<uint32_t>(LoadAs<uint16_t>(at)) << 16;
   return LoadAs<float>(reinterpret_cast<const char*>(&wide));
+}
+
+using Decoder = double (*)(const char* at);
+
+// How a number of the dtype is read; null where it is not read as one.
+Decoder DecoderOf(absl::string_view dtype) {
+  if (dtype == "F64") return &LoadAs<double>;
+  if (dtype == "F32") return [](const char* at) { return double{LoadAs<float>(at)}; };
+  if (dtype == "F16") return [](const char* at) { return DecodeHalf(LoadAs<uint16_t>(at)); };
+  if (dtype == "BF16") return &LoadBrainFloat;
+  if (dtype == "I64")
+    return [](const char* at) { return static_cast<double>(LoadAs<int64_t>(at)); };
+  return nullptr;
 }
 
 const Tensor* FindTensor(const Header& header, const std::string& name) {
@@ -68,21 +77,20 @@ absl::Status CheckMetadata(const std::string& path, const Header& header, const 
 }  // namespace
 
 absl::StatusOr<Matrix> ReadMatrix(const InputFile& file, const Tensor& tensor) {
-  const std::string& dtype = tensor.dtype;
-  if ((dtype != "F64" && dtype != "F32" && dtype != "F16" && dtype != "BF16" && dtype != "I64") ||
-      tensor.shape.size() > 2) {
+  const Decoder decode = DecoderOf(tensor.dtype);
+  if (decode == nullptr || tensor.shape.size() > 2) {
     return absl::InvalidArgumentError(absl::StrCat(
-        file.path(), ": tensor '", tensor.name, "': byte ", tensor.begin, ": ", dtype,
+        file.path(), ": tensor '", tensor.name, "': byte ", tensor.begin, ": ", tensor.dtype,
         " of shape [", absl::StrJoin(tensor.shape, ", "),
         "]; read as numbers are F64, F32, F16, BF16 and I64 of at most two dimensions"));
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::string data, file.Read(tensor.begin, tensor.bytes()));
-  const size_t width = static_cast<size_t>(DtypeBits(dtype)) / 8;
+  const size_t width = static_cast<size_t>(DtypeBits(tensor.dtype)) / 8;
   const auto columns = static_cast<Eigen::Index>(tensor.shape.empty() ? 1 : tensor.shape.back());
   const auto rows = static_cast<Eigen::Index>(tensor.shape.size() == 2 ? tensor.shape[0] : 1);
   Matrix matrix(rows, columns);
   for (Eigen::Index i = 0; i < matrix.size(); ++i) {
-    const double value = Decode(dtype, data.data() + static_cast<size_t>(i) * width);
+    const double value = decode(data.data() + static_cast<size_t>(i) * width);
     if (!std::isfinite(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.path(), ": tensor '", tensor.name, "': byte ",
@@ -187,7 +195,63 @@ absl::StatusOr<LayerStats> Calibration::Load(int layer) const {
   if (norms) stats.expert_norm_sum = norms->row(0).transpose();
   FORESHOCK_ASSIGN_OR_RETURN(const auto gated, sum("gated_norm_sum", "F64", {experts}));
   if (gated) stats.gated_norm_sum = gated->row(0).transpose();
+  FORESHOCK_ASSIGN_OR_RETURN(const auto probabilities, sum("probability_sum", "F64", {experts}));
+  if (probabilities) {
+    stats.probability_sum = probabilities->row(0).transpose();
+    // Each token's probabilities add to 1, but for the rounding of what computed them in 32 bits.
+    if (std::abs(stats.probability_sum->sum() - stats.tokens) > 1e-3 * stats.tokens) {
+      return wrong(absl::StrCat("probability_sum adds to ", stats.probability_sum->sum(),
+                                ", not to ", stats.tokens, " tokens"));
+    }
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const auto entropy, sum("entropy_sum", "F64", {}));
+  if (entropy) stats.entropy_sum = (*entropy)(0, 0);
+  FORESHOCK_ASSIGN_OR_RETURN(const auto margins,
+                             sum("margin_histogram", "I64", {static_cast<uint64_t>(kMarginBins)}));
+  if (margins) stats.margin_histogram = margins->row(0).transpose();
   return stats;
+}
+
+absl::Status WriteCalibration(const std::string& path, const Model& model,
+                              const std::map<int, LayerStats>& layers) {
+  Header header;
+  header.metadata = {{"format", kFormat},
+                     {"model_type", model.model_type},
+                     {"experts", absl::StrCat(model.experts)},
+                     {"top_k", absl::StrCat(model.top_k)}};
+  std::string data;
+  for (const auto& [number, stats] : layers) {
+    const auto add = [&, layer = number](const char* name, const std::string& dtype,
+                                         const std::vector<uint64_t>& shape, const Matrix& values) {
+      const uint64_t begin = data.size();
+      for (Eigen::Index i = 0; i < values.size(); ++i) {
+        const double value = values.data()[i];
+        const auto count = static_cast<int64_t>(value);
+        data.append(dtype == "I64" ? reinterpret_cast<const char*>(&count)
+                                   : reinterpret_cast<const char*>(&value),
+                    sizeof value);
+      }
+      header.tensors.push_back(
+          {absl::StrCat("layers.", layer, ".", name), dtype, shape, begin, data.size()});
+    };
+    const auto e = static_cast<uint64_t>(model.experts);
+    const auto d = static_cast<uint64_t>(model.hidden);
+    add("tokens", "I64", {}, Matrix::Constant(1, 1, stats.tokens));
+    add("frequency", "I64", {e}, stats.frequency);
+    if (stats.coactivation) add("coactivation", "I64", {e, e}, *stats.coactivation);
+    if (stats.input_sum) add("input_sum", "F64", {d}, *stats.input_sum);
+    if (stats.expert_input_sum) add("expert_input_sum", "F64", {e, d}, *stats.expert_input_sum);
+    if (stats.gate_sum) add("gate_sum", "F64", {e}, *stats.gate_sum);
+    if (stats.expert_norm_sum) add("expert_norm_sum", "F64", {e}, *stats.expert_norm_sum);
+    if (stats.gated_norm_sum) add("gated_norm_sum", "F64", {e}, *stats.gated_norm_sum);
+    if (stats.probability_sum) add("probability_sum", "F64", {e}, *stats.probability_sum);
+    if (stats.entropy_sum)
+      add("entropy_sum", "F64", {}, Matrix::Constant(1, 1, *stats.entropy_sum));
+    if (stats.margin_histogram) {
+      add("margin_histogram", "I64", {kMarginBins}, *stats.margin_histogram);
+    }
+  }
+  return WriteWhole(path, FormatHeader(header) + data);
 }
 
 }  // namespace foreshock::proxy

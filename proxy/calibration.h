@@ -9,20 +9,29 @@
 //   gate_sum          F64 [E]      sum of the gates
 //   expert_norm_sum   F64 [E]      sum of the norms of the expert's output
 //   gated_norm_sum    F64 [E]      sum of gate times norm
+//   probability_sum   F64 [E]      sum of the router's probabilities over all experts: the softmax,
+//                                  or sigmoid scores divided by their sum
+//   entropy_sum       F64 []       sum of the entropies of those probabilities, in nats
+//   margin_histogram  I64 [64]     tokens by the margin of their choice: the lowest chosen score
+//                                  less the highest other; bin b begins at 2^((b - 62) / 2), 0 at 0
 //
 // Metadata: format = foreshock.calibration.v1, model_type, experts, top_k.
 #pragma once
 
 #include <Eigen/Core>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/model.h"
 #include "proxy/safetensors.h"
 
 namespace foreshock::proxy {
+
+constexpr int kMarginBins = 64;
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::VectorXd;
@@ -37,6 +46,9 @@ struct LayerStats {
   std::optional<Vector> gate_sum;
   std::optional<Vector> expert_norm_sum;
   std::optional<Vector> gated_norm_sum;
+  std::optional<Vector> probability_sum;
+  std::optional<double> entropy_sum;
+  std::optional<Vector> margin_histogram;
 };
 
 class Calibration {
@@ -63,6 +75,10 @@ class Calibration {
   int top_k_ = 0;
   int hidden_ = 0;
 };
+
+// A calibration file of these layers, with what each of them has.
+absl::Status WriteCalibration(const std::string& path, const Model& model,
+                              const std::map<int, LayerStats>& layers);
 
 // A tensor of two dimensions or fewer as numbers: F64, F32, BF16, F16 or I64.
 absl::StatusOr<Matrix> ReadMatrix(const InputFile& file, const Tensor& tensor);

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <set>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/base/status_macros.h"
 
@@ -35,8 +37,24 @@ int Finish(const absl::Status& status) {
   return kFinding;
 }
 
-std::string Gibibytes(uint64_t bytes) {
-  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1u << 30));
+void PrintWarnings(const std::vector<std::string>& warnings) {
+  std::set<std::string> printed;
+  for (const std::string& warning : warnings) {
+    if (!printed.insert(warning).second) continue;
+    std::fprintf(stderr, "foreshock-proxy: warning: %s\n", warning.c_str());
+  }
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  auto value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = next;
+  }
+  return absl::StrFormat("%.2f %s", value, unit);
 }
 
 }  // namespace foreshock::proxy

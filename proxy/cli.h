@@ -21,6 +21,14 @@ enum ExitCode : int {
   kUsage = 2,    // the command line is wrong
 };
 
+// Printed with every proxy.
+inline constexpr char kRulesOfUse[] =
+    "A proxy reproduces faults of routing, precision and training procedure; it says nothing "
+    "about\n"
+    "memory limits, communication at full scale, or final quality. A fault that does not appear "
+    "on\n"
+    "it is not disproved. A fix proven on it is verified once at full size.";
+
 struct Program {
   bool json = false;
   std::string checkpoint;  // directory
@@ -39,10 +47,16 @@ absl::StatusOr<Source> OpenSource(const Program& program);
 void AddCommonOptions(CLI::App& verb, Program& program);
 // Prints "foreshock-proxy: message" for an error; the exit code.
 int Finish(const absl::Status& status);
-// "12.35 GiB".
-std::string Gibibytes(uint64_t bytes);
+// "foreshock-proxy: warning: ..." on stderr, each once.
+void PrintWarnings(const std::vector<std::string>& warnings);
+// "812 B", "3.50 KiB", "12.35 GiB".
+std::string FormatBytes(uint64_t bytes);
 
 void AddInspect(CLI::App& app, Program& program);
+void AddCalibrate(CLI::App& app, Program& program);
 void AddSelect(CLI::App& app, Program& program);
+void AddSlice(CLI::App& app, Program& program);
+void AddBuild(CLI::App& app, Program& program);
+void AddReport(CLI::App& app, Program& program);
 
 }  // namespace foreshock::proxy

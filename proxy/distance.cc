@@ -11,8 +11,27 @@ double CosineDistance(double dot, double a, double b) {
   return std::clamp(1 - dot / std::sqrt(a) / std::sqrt(b), 0.0, 2.0);
 }
 
+// The dot products of all pairs of rows; the lower half only.
+Matrix Gram(const Matrix& rows) {
+  Matrix gram = Matrix::Zero(rows.rows(), rows.rows());
+  gram.selfadjointView<Eigen::Lower>().rankUpdate(rows);
+  return gram;
+}
+
+// Squares of row i, which add to `sum`, without column j.
+double SumWithout(const Matrix& rows, double sum, Eigen::Index i, Eigen::Index j) {
+  const double one = rows(i, j) * rows(i, j);
+  // Where little is left the difference would be rounding.
+  if (one < 0.5 * sum) return sum - one;
+  double rest = 0;
+  for (Eigen::Index m = 0; m < rows.cols(); ++m) {
+    if (m != j) rest += rows(i, m) * rows(i, m);
+  }
+  return rest;
+}
+
 Matrix CosineDistances(const Matrix& rows) {
-  const Matrix gram = rows * rows.transpose();
+  const Matrix gram = Gram(rows);
   Matrix distances = Matrix::Zero(rows.rows(), rows.rows());
   for (Eigen::Index i = 0; i < rows.rows(); ++i) {
     for (Eigen::Index j = 0; j < i; ++j) {
@@ -38,6 +57,9 @@ Matrix CoactivationDistances(const Matrix& counts, Coactivation form) {
       if (counts(m, m) > 0) profiles.col(m) /= counts(m, m);
     }
   }
+  // A pair's own columns do not count: with a diagonal of zeros they add nothing to the product.
+  profiles.diagonal().setZero();
+  const Matrix gram = Gram(profiles);
   for (Eigen::Index i = 0; i < experts; ++i) {
     for (Eigen::Index j = 0; j < i; ++j) {
       double distance = 1;
@@ -45,16 +67,8 @@ Matrix CoactivationDistances(const Matrix& counts, Coactivation form) {
         const double least = std::min(counts(i, i), counts(j, j));
         if (least > 0) distance = 1 - counts(i, j) / least;
       } else {
-        double dot = 0;
-        double a = 0;
-        double b = 0;
-        for (Eigen::Index m = 0; m < experts; ++m) {
-          if (m == i || m == j) continue;
-          dot += profiles(i, m) * profiles(j, m);
-          a += profiles(i, m) * profiles(i, m);
-          b += profiles(j, m) * profiles(j, m);
-        }
-        distance = CosineDistance(dot, a, b);
+        distance = CosineDistance(gram(i, j), SumWithout(profiles, gram(i, i), i, j),
+                                  SumWithout(profiles, gram(j, j), j, i));
       }
       distances(i, j) = distances(j, i) = distance;
     }
@@ -81,9 +95,10 @@ double MedianDistance(const Matrix& distances, const std::vector<int>& members) 
     for (size_t b = 0; b < a; ++b) values.push_back(distances(members[a], members[b]));
   }
   if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  if (values.size() % 2 == 1) return *half;
+  return (*std::max_element(values.begin(), half) + *half) / 2;
 }
 
 }  // namespace foreshock::proxy

@@ -1,11 +1,21 @@
-// plan.json: which experts of each layer a proxy keeps, and why.
+// plan.json: which experts of each layer a proxy keeps, and why. A plan that is read is not
+// trusted.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(const Plan plan, ParsePlan("plan.json", text));
+//   FORESHOCK_RETURN_IF_ERROR(CheckPlan(plan, checkpoint, model));
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
+#include "proxy/checkpoint.h"
+#include "proxy/model.h"
 
 namespace foreshock::proxy {
 
@@ -17,6 +27,8 @@ struct LayerPlan {
   std::vector<int> medoids;                            // of every cluster
   std::vector<std::pair<std::string, double>> scales;  // the median by which each view was divided
   std::vector<int> unseen;                             // experts with too few tokens
+  // Mean probability that the router gives to the kept experts, in [0, 1], where it is known.
+  std::optional<double> kept_probability;
 };
 
 struct Plan {
@@ -34,5 +46,12 @@ struct Plan {
 
 // The same plan gives the same text, byte for byte.
 std::string FormatPlan(const Plan& plan);
+
+// Errors are InvalidArgument and name `file`, the layer and the key. What is returned is
+// consistent in itself, and FormatPlan gives its text again.
+absl::StatusOr<Plan> ParsePlan(absl::string_view file, absl::string_view text);
+
+// Whether the plan is of this checkpoint and keeps as many experts of each group.
+absl::Status CheckPlan(const Plan& plan, const Checkpoint& checkpoint, const Model& model);
 
 }  // namespace foreshock::proxy

@@ -195,7 +195,7 @@ absl::StatusOr<LayerPlan> SelectLayer(int layer, const Matrix& router, const Lay
   const auto experts = static_cast<int>(router.rows());
   const bool clusters = Clusters(options.selector);
   const bool calibrated = NeedsCalibration(options.selector);
-  const Vector frequency = stats != nullptr ? stats->frequency : Vector::Zero(experts);
+  const Vector frequency = calibrated ? stats->frequency : Vector::Zero(experts);
   std::vector<bool> is_seen(static_cast<size_t>(experts), true);
   std::vector<int> seen;
   for (int e = 0; e < experts; ++e) {
@@ -256,6 +256,11 @@ absl::StatusOr<LayerPlan> SelectLayer(int layer, const Matrix& router, const Lay
         std::find(plan.medoids.begin(), plan.medoids.end(), medoid_of[static_cast<size_t>(e)]);
     plan.cluster.push_back(static_cast<int>(at - plan.medoids.begin()));
   }
+  if (stats != nullptr && stats->probability_sum && stats->tokens > 0) {
+    double sum = 0;
+    for (const int e : plan.kept) sum += (*stats->probability_sum)(e);
+    plan.kept_probability = std::min(1.0, sum / stats->tokens);
+  }
   return plan;
 }
 
@@ -264,6 +269,12 @@ absl::StatusOr<Plan> Select(const Checkpoint& checkpoint, const Model& model,
   const KeepCheck check = CheckKeep(model, options.keep, options.expert_parallel);
   if (!check.errors.empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(check.errors, "; "));
+  }
+  if (NeedsCalibration(options.selector) && calibration.sha256().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("selector ", options.selector,
+                     " needs a calibration: give --calibration FILE, or choose router-only, random "
+                     "or first-k"));
   }
   Plan plan;
   plan.model_type = model.model_type;
@@ -308,11 +319,12 @@ absl::StatusOr<Plan> Select(const Checkpoint& checkpoint, const Model& model,
     FORESHOCK_ASSIGN_OR_RETURN(const Matrix router,
                                ReadMatrix(shard.file, shard.header.tensors[moe.router_tensor]));
     LayerStats stats;
-    if (calibrated) {
+    const bool counted = calibrated || calibration.Has(moe.layer);
+    if (counted) {
       FORESHOCK_ASSIGN_OR_RETURN(stats, calibration.Load(moe.layer));
     }
     FORESHOCK_ASSIGN_OR_RETURN(
-        LayerPlan layer, SelectLayer(moe.layer, router, calibrated ? &stats : nullptr, model.groups,
+        LayerPlan layer, SelectLayer(moe.layer, router, counted ? &stats : nullptr, model.groups,
                                      options, &plan.warnings));
     plan.layers.push_back(std::move(layer));
   }

@@ -35,8 +35,8 @@ struct SelectOptions {
 
 std::vector<std::string> Selectors();
 
-// One layer. `router` is [E, d]; `stats` may be null where the selector needs none. Warnings are
-// appended.
+// One layer. `router` is [E, d]; `stats` may be null where the selector needs none, and then
+// decides nothing. Warnings are appended.
 absl::StatusOr<LayerPlan> SelectLayer(int layer, const Matrix& router, const LayerStats* stats,
                                       int groups, const SelectOptions& options,
                                       std::vector<std::string>* warnings);

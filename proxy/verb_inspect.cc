@@ -52,13 +52,13 @@ void PrintTables(const Source& source) {
   facts.AddRow({"routing", model.Routing()});
   facts.AddRow({"hidden size", absl::StrCat(model.hidden)});
   facts.AddRow({"files", absl::StrCat(source.checkpoint.shards.size())});
-  facts.AddRow({"size", Gibibytes(model.bytes())});
+  facts.AddRow({"size", FormatBytes(model.bytes())});
   std::fputs(facts.Render(out).c_str(), stdout);
   std::puts("");
   Table parts({{"part"}, {"size", Align::kRight}, {"share", Align::kRight}, {"when pruned"}});
   const auto part = [&](const char* name, uint64_t bytes, const char* action) {
     const double share = static_cast<double>(bytes) / static_cast<double>(model.bytes());
-    parts.AddRow({name, Gibibytes(bytes), absl::StrFormat("%.1f %%", 100 * share), action});
+    parts.AddRow({name, FormatBytes(bytes), absl::StrFormat("%.1f %%", 100 * share), action});
   };
   part("routed experts", model.expert_bytes, "kept experts only, renumbered");
   part("router", model.router_bytes, "rows of kept experts");
@@ -72,8 +72,8 @@ void PrintTables(const Source& source) {
     const KeepCheck check = CheckKeep(model, keep, 1);
     const auto& remarks = check.errors.empty() ? check.warnings : check.errors;
     keeps.AddRow(
-        {absl::StrCat(keep), Gibibytes(model.BytesWith(keep)),
-         Gibibytes(model.bytes() - model.BytesWith(keep)),
+        {absl::StrCat(keep), FormatBytes(model.BytesWith(keep)),
+         FormatBytes(model.bytes() - model.BytesWith(keep)),
          absl::StrCat(check.errors.empty() ? "" : "impossible: ", absl::StrJoin(remarks, "; "))});
   }
   std::fputs(keeps.Render(out).c_str(), stdout);

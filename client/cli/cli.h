@@ -43,7 +43,9 @@ struct Program {
 // For CLI::Option::check: a number from min to max. CLI::Range takes "nan" for one.
 std::function<std::string(const std::string&)> NumberBetween(double min, double max);
 
-// --server, --timeout, --output.
+// --server, --timeout.
+void AddServerOptions(CLI::App& verb, Program& program);
+// Those and --output.
 void AddConnectionOptions(CLI::App& verb, Program& program);
 // --output alone, for verbs that need no daemon.
 void AddOutputOption(CLI::App& verb, Program& program);
@@ -52,6 +54,7 @@ void AddReplay(CLI::App& app, Program& program);
 void AddImport(CLI::App& app, Program& program);
 void AddRuns(CLI::App& app, Program& program);
 void AddQuery(CLI::App& app, Program& program);
+void AddExport(CLI::App& app, Program& program);
 void AddAlerts(CLI::App& app, Program& program);
 void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);

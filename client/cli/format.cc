@@ -108,8 +108,8 @@ std::string FormatWhere(const v1::Alert& alert) {
   return parts.empty() ? "whole run" : absl::StrJoin(parts, ", ");
 }
 
-std::string FormatFlags(const v1::Point& point) {
-  return absl::StrJoin(point.flags(), ", ", [](std::string* out, int flag) {
+std::string FormatFlags(const google::protobuf::RepeatedField<int>& flags) {
+  return absl::StrJoin(flags, ", ", [](std::string* out, int flag) {
     const auto value = static_cast<v1::QualityFlag>(flag);
     absl::StrAppend(out, v1::QualityFlag_IsValid(flag)
                              ? WithoutPrefix(v1::QualityFlag_Name(value), "QUALITY_FLAG_")

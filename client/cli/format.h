@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "foreshock/v1/query.pb.h"
+#include "google/protobuf/repeated_field.h"
 
 namespace foreshock::cli {
 
@@ -29,7 +30,7 @@ std::string FormatWhere(const v1::Series& series);
 // "layer 2, head 1", "all layers", "rank 3", "layers 0, 2", "whole run".
 std::string FormatWhere(const v1::Alert& alert);
 // "grid, late"; empty for none.
-std::string FormatFlags(const v1::Point& point);
+std::string FormatFlags(const google::protobuf::RepeatedField<int>& flags);
 // Enumerators without their prefix, in lower case: "live", "warmup_end".
 std::string StateName(v1::RunState state);
 std::string StateName(v1::AlertState state);

@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   AddImport(app, program);
   AddRuns(app, program);
   AddQuery(app, program);
+  AddExport(app, program);
   AddAlerts(app, program);
   AddEvents(app, program);
   AddSummary(app, program);

@@ -27,7 +27,7 @@ void AddOutputOption(CLI::App& verb, Program& program) {
       ->default_str("table");
 }
 
-void AddConnectionOptions(CLI::App& verb, Program& program) {
+void AddServerOptions(CLI::App& verb, Program& program) {
   verb.add_option("--server,-s", program.settings.server,
                   "gRPC address of foreshockd; FORESHOCK_SERVER sets it too")
       ->type_name("HOST:PORT")
@@ -39,6 +39,10 @@ void AddConnectionOptions(CLI::App& verb, Program& program) {
       ->check(NumberBetween(0.1, 3600))
       ->type_name("SECONDS")
       ->default_str("10");
+}
+
+void AddConnectionOptions(CLI::App& verb, Program& program) {
+  AddServerOptions(verb, program);
   AddOutputOption(verb, program);
 }
 

@@ -3,63 +3,58 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
-#include "client/cli/one_of.h"
 #include "client/cli/points.h"
+#include "client/cli/points_options.h"
 #include "client/cli/print_json.h"
-#include "client/cli/step_range.h"
 #include "client/cli/table.h"
 
 namespace foreshock::cli {
 namespace {
 
 struct QueryOptions {
-  std::string run;
-  std::string indicator;
-  std::vector<int32_t> layers;
-  v1::Unit unit = v1::UNIT_UNSPECIFIED;
-  std::vector<int64_t> unit_ids;
-  std::string unit_name;
-  std::string steps;
-  std::string attempt = "live";
+  PointsOptions points;
+  uint64_t buckets_max = 0;
   uint64_t limit = 0;
 };
 
-absl::StatusOr<v1::QueryPointsRequest> MakeRequest(const QueryOptions& options) {
-  v1::QueryPointsRequest request;
-  v1::SeriesSelector* selector = request.mutable_selector();
-  selector->set_run(options.run);
-  selector->set_indicator(options.indicator);
-  selector->mutable_layers()->Add(options.layers.begin(), options.layers.end());
-  selector->set_unit(options.unit);
-  selector->mutable_unit_ids()->Add(options.unit_ids.begin(), options.unit_ids.end());
-  selector->set_unit_name(options.unit_name);
-  if (!options.steps.empty()) {
-    const absl::StatusOr<StepsArgument> steps = ParseSteps(options.steps);
-    if (!steps.ok()) return steps.status();
-    if (steps->first) request.set_first_step(*steps->first);
-    if (steps->last) request.set_last_step(*steps->last);
+Table PointTable(const v1::QueryPointsResponse& answer, const Terminal& out) {
+  Table table(
+      {{"step", Align::kRight}, {"value", Align::kRight}, {"attempt", Align::kRight}, {"flags"}});
+  for (const v1::Point& point : answer.points()) {
+    table.AddRow({absl::StrCat(point.step()), FormatValue(point.value()),
+                  absl::StrCat(point.attempt()),
+                  out.Paint(Style::kYellow, FormatFlags(point.flags()))});
   }
-  if (options.attempt != "live") {
-    uint32_t attempt = 0;
-    if (!absl::SimpleAtoi(options.attempt, &attempt) || attempt == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--attempt ", options.attempt, ": expected 1, 2, ... or live"));
-    }
-    request.set_attempt(attempt);
+  return table;
+}
+
+Table BucketTable(const v1::QueryPointsResponse& answer, const Terminal& out) {
+  Table table({{"from step", Align::kRight},
+               {"points", Align::kRight},
+               {"min", Align::kRight},
+               {"mean", Align::kRight},
+               {"max", Align::kRight},
+               {"last", Align::kRight},
+               {"at step", Align::kRight},
+               {"attempt", Align::kRight},
+               {"flags"}});
+  for (const v1::Bucket& bucket : answer.buckets()) {
+    table.AddRow({absl::StrCat(bucket.first_step()), absl::StrCat(bucket.count()),
+                  FormatValue(bucket.min()), FormatValue(bucket.mean()), FormatValue(bucket.max()),
+                  FormatValue(bucket.last()), absl::StrCat(bucket.last_step()),
+                  absl::StrCat(bucket.attempt()),
+                  out.Paint(Style::kYellow, FormatFlags(bucket.flags()))});
   }
-  request.set_limit(options.limit);
-  return request;
+  return table;
 }
 
 void PrintSeries(const v1::QueryPointsResponse& answer, const Terminal& out) {
@@ -69,22 +64,24 @@ void PrintSeries(const v1::QueryPointsResponse& answer, const Terminal& out) {
     values.push_back(point.value());
     attempts.insert(point.attempt());
   }
+  uint64_t points = values.size();
+  for (const v1::Bucket& bucket : answer.buckets()) {
+    values.push_back(bucket.mean());
+    attempts.insert(bucket.attempt());
+    points += bucket.count();
+  }
+  const bool bucketed = answer.bucket_steps() > 1;
   std::printf("%s  %s\n", out.Paint(Style::kBold, answer.series().indicator()).c_str(),
               FormatWhere(answer.series()).c_str());
-  std::printf("%s  %s, attempt %s\n\n", out.Paint(Style::kCyan, Sparkline(values, 60)).c_str(),
-              Plural(values.size(), "point").c_str(), absl::StrJoin(attempts, ", ").c_str());
-  Table table(
-      {{"step", Align::kRight}, {"value", Align::kRight}, {"attempt", Align::kRight}, {"flags"}});
-  for (const v1::Point& point : answer.points()) {
-    table.AddRow({absl::StrCat(point.step()), FormatValue(point.value()),
-                  absl::StrCat(point.attempt()), out.Paint(Style::kYellow, FormatFlags(point))});
-  }
+  std::printf(
+      "%s  %s%s, attempt %s\n\n", out.Paint(Style::kCyan, Sparkline(values, 60)).c_str(),
+      Plural(points, "point").c_str(),
+      bucketed ? absl::StrCat(" in buckets of ", answer.bucket_steps(), " steps").c_str() : "",
+      absl::StrJoin(attempts, ", ").c_str());
+  const Table table = bucketed ? BucketTable(answer, out) : PointTable(answer, out);
   std::fputs(table.Render(out, 2).c_str(), stdout);
   if (answer.truncated()) {
-    std::printf("  … more follows: ask again with --steps %lld:\n",
-                answer.points().empty()
-                    ? 0LL
-                    : static_cast<long long>(answer.points().rbegin()->step() + 1));
+    std::puts("  … more follows: raise --limit, or narrow --steps, or give --buckets");
   }
   std::puts("");
 }
@@ -100,11 +97,13 @@ void PrintAnswersAsJson(const std::vector<v1::QueryPointsResponse>& answers) {
 }
 
 int Query(const Settings& settings, const QueryOptions& options) {
-  const absl::StatusOr<v1::QueryPointsRequest> request = MakeRequest(options);
+  absl::StatusOr<v1::QueryPointsRequest> request = options.points.Request();
   if (!request.ok()) {
     std::fprintf(stderr, "foreshock query: %s\n", std::string(request.status().message()).c_str());
     return kUsage;
   }
+  request->set_limit(options.limit);
+  request->set_buckets_max(options.buckets_max);
   Connection daemon(settings);
   const auto answers = ReadPoints(daemon, *request);
   if (!answers.ok()) return daemon.Report(answers.status());
@@ -118,7 +117,8 @@ int Query(const Settings& settings, const QueryOptions& options) {
     std::fprintf(stderr,
                  "foreshock: run %s has no points of %s with these conditions;\n"
                  "  `foreshock query %s --list` shows the series there are\n",
-                 options.run.c_str(), options.indicator.c_str(), options.run.c_str());
+                 options.points.run.c_str(), options.points.indicator.c_str(),
+                 options.points.run.c_str());
     return kFinding;
   }
   return kOk;
@@ -128,8 +128,7 @@ int Query(const Settings& settings, const QueryOptions& options) {
 int ListSeries(const Settings& settings, const QueryOptions& options) {
   Connection daemon(settings);
   v1::ListSeriesRequest request;
-  request.mutable_selector()->set_run(options.run);
-  request.mutable_selector()->set_indicator(options.indicator);
+  *request.mutable_selector() = options.points.Selector();
   request.set_limit(static_cast<uint32_t>(options.limit));
   v1::ListSeriesResponse response;
   const auto context = daemon.Context();
@@ -158,8 +157,8 @@ int ListSeries(const Settings& settings, const QueryOptions& options) {
     }
   }
   if (indicators.empty()) {
-    std::printf("No series of run %s are stored%s.\n", options.run.c_str(),
-                options.indicator.empty() ? " yet" : " under that name");
+    std::printf("No series of run %s are stored%s.\n", options.points.run.c_str(),
+                options.points.indicator.empty() ? " yet" : " under that name");
     return kOk;
   }
   const Terminal out(stdout);
@@ -180,36 +179,15 @@ int ListSeries(const Settings& settings, const QueryOptions& options) {
 }  // namespace
 
 void AddQuery(CLI::App& app, Program& program) {
-  static const std::map<std::string, v1::Unit> kUnits = {
-      {"none", v1::UNIT_NONE},     {"head", v1::UNIT_HEAD},
-      {"expert", v1::UNIT_EXPERT}, {"projection", v1::UNIT_PROJECTION},
-      {"rank", v1::UNIT_RANK},     {"tensor", v1::UNIT_TENSOR}};
   auto options = std::make_shared<QueryOptions>();
   auto list = std::make_shared<bool>(false);
   CLI::App* verb = app.add_subcommand("query", "Series of an indicator by step, with lineage");
-  verb->add_option("RUN", options->run, "the run's name")->required();
-  CLI::Option* indicator = verb->add_option("INDICATOR", options->indicator,
-                                            "its id, or a prefix ending in '*' (attn.delta2.*)");
+  CLI::Option* indicator = AddPointsOptions(*verb, &options->points);
   verb->add_flag("--list", *list, "show which series there are instead of their points");
-  verb->add_option("--layer", options->layers, "only these layers (-1: series without a layer)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  verb->add_option("--buckets", options->buckets_max,
+                   "where there are more steps, min, mean and max of at most N buckets instead")
       ->type_name("N")
-      ->check(CLI::Range(-1, 1 << 20).description(""));
-  verb->add_option("--unit", options->unit, "only series of a head, expert, rank, ...")
-      ->transform(OneOf(kUnits))
-      ->type_name("UNIT");
-  verb->add_option("--unit-id", options->unit_ids, "only these heads, experts, ranks")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("N");
-  verb->add_option("--unit-name", options->unit_name, "only this tensor")->type_name("NAME");
-  verb->add_option("--steps", options->steps, "first and last step, either may be missing")
-      ->type_name("A:B");
-  verb->add_option("--attempt", options->attempt,
-                   "one attempt, or live: of each step the newest attempt that reached it")
-      ->type_name("N|live")
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber.description(""));
   verb->add_option("--limit", options->limit, "points in all; 0: the daemon's limit")
       ->type_name("N");
   AddConnectionOptions(*verb, program);
@@ -218,6 +196,8 @@ void AddQuery(CLI::App& app, Program& program) {
       "  foreshock query exp-42 train.loss --steps 1000:1100\n"
       "  foreshock query exp-42 attn.delta2.entropy_ratio_l1 --layer 3 --unit-id 0\n"
       "  foreshock query exp-42 train.loss --attempt 1     the values before the restart\n"
+      "  foreshock query exp-42 train.loss --buckets 40    the whole run at a glance\n"
+      "  foreshock query exp-42 'attn.*' --match 'layer=~\"0|1\"' --match unit=head\n"
       "  foreshock query exp-42 --list                     which series there are\n"
       "  foreshock query exp-42 'router.*' -o json | jq '.results[].series'");
   verb->callback([&program, options, list, indicator] {

@@ -41,6 +41,7 @@ class App::Parts {
 
   absl::Status Start();
   absl::Status Reload();
+  std::string Summary() const;
   absl::Status Stop();
 
   std::string grpc_address;
@@ -96,8 +97,8 @@ absl::Status App::Parts::StartCore() {
   if (rules->infos().empty()) {
     LogWarning(
         "app",
-        "no rules: nothing will ever warn; none were given, and no default pack is installed "
-        "in " FORESHOCK_RULES_DIR
+        "no rules: nothing will ever warn; none were given, and no default pack is installed in "
+        "the program's " FORESHOCK_RULES_DIR
         ". From a clone: --rules rules/default.yaml rules/signatures.yaml");
   }
   state_.SetRules(rules);
@@ -218,6 +219,14 @@ absl::Status App::Parts::Reload() {
   return status;
 }
 
+std::string App::Parts::Summary() const {
+  const v1::GetStatusResponse status = live_->Status();
+  return absl::StrCat("serving ", status.runs(), " runs, ", status.streams(), " streams, ",
+                      status.alerts_firing(), " alerts fire",
+                      pipeline_->stats().store_writable ? "" : "; the store cannot be written",
+                      status.config_last_reload_successful() ? "" : "; the last reload failed");
+}
+
 // Only what was not committed makes it fail: a peer that is cut off has lost nothing.
 absl::Status App::Parts::Stop() {
   if (std::exchange(stopped_, true)) return absl::OkStatus();
@@ -258,6 +267,7 @@ absl::StatusOr<std::unique_ptr<App>> App::Start(Config config, LoadFn load) {
 const std::string& App::grpc_address() const { return parts_->grpc_address; }
 const std::string& App::http_address() const { return parts_->http_address; }
 absl::Status App::Reload() { return parts_->Reload(); }
+std::string App::Summary() const { return parts_->Summary(); }
 absl::Status App::Stop() { return parts_->Stop(); }
 
 absl::Status App::WriteAddresses(const std::string& path) const {
@@ -277,9 +287,11 @@ absl::Status App::WriteAddresses(const std::string& path) const {
 
 std::vector<std::string> InstalledRules() {
   std::vector<std::string> files;
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   for (const char* name : {"default.yaml", "signatures.yaml"}) {
-    const std::filesystem::path path = std::filesystem::path(FORESHOCK_RULES_DIR) / name;
-    std::error_code ignored;
+    const std::filesystem::path path =
+        (program.parent_path() / FORESHOCK_RULES_DIR / name).lexically_normal();
     if (std::filesystem::exists(path, ignored)) files.push_back(path.string());
   }
   return files;

@@ -16,7 +16,8 @@
 
 namespace foreshock {
 
-// Rule files that an installed Foreshock brings; empty when there are none.
+// Rule files that an installed Foreshock brings, found from where the program lies; empty when
+// there are none.
 std::vector<std::string> InstalledRules();
 
 class App {
@@ -36,6 +37,10 @@ class App {
 
   // Reads configuration and rules again, all or nothing. Thread-safe.
   absl::Status Reload();
+
+  // How it stands, in a line. Takes the locks of every part, so a caller that gets it knows that
+  // none is stuck.
+  std::string Summary() const;
 
   // Not ready, no new streams; streams end once acknowledged; what is queued is committed; all
   // within shutdown_deadline. Peers that do not let go are cut off after 2 s, or half of it.

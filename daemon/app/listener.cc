@@ -40,7 +40,7 @@ void AppListener::OnRunDeleted(const std::string& run) {
 }
 
 void AppListener::OnRound() {
-  const absl::Time now = clock_->Now();
+  const absl::Time now = clock_->Steady();
   if (!changed_ || now < publish_at_) return;
   snapshots_->Publish();
   changed_ = false;

@@ -88,6 +88,7 @@ SelfStats AppLiveState::Self() const {
   self.store_bytes = store.bytes;
   self.store_series = store.series;
   self.store_writable = store.writable && pipeline.store_writable;
+  self.store_damage = store.damage_found;
   self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());
   self.rules_evaluated = pipeline.rules_evaluated;
   self.alerts_firing = AlertsFiring();

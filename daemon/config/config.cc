@@ -26,6 +26,10 @@ void ReadStore(const YamlNode& node, Config* config) {
   store.log_bytes_max = node.Get("log_max").Bytes({8 * kMiB, 16 * kGiB}, store.log_bytes_max);
   store.open_files_max =
       static_cast<int>(node.Get("open_files_max").Int({32, 1 << 20}, store.open_files_max));
+  store.open_points = static_cast<uint64_t>(
+      node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
+  const std::string precision = node.Get("precision").Word({"lossless", "declared"}, "lossless");
+  store.precision = precision == "declared" ? Precision::kDeclared : Precision::kLossless;
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
@@ -87,6 +91,10 @@ void ReadMetrics(const YamlNode& node, Config* config) {
 // "5s"; absl would write "1h0m0s" for an hour, which LoadConfig reads as well.
 std::string Text(absl::Duration duration) { return absl::FormatDuration(duration); }
 
+absl::string_view Text(Precision precision) {
+  return precision == Precision::kDeclared ? "declared" : "lossless";
+}
+
 }  // namespace
 
 absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text) {
@@ -134,6 +142,8 @@ std::string FormatConfig(const Config& config) {
                       "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
                       "\n  log_max: ", config.store.log_bytes_max,                            //
                       "\n  open_files_max: ", config.store.open_files_max,                    //
+                      "\n  open_points: ", config.store.open_points,                          //
+                      "\n  precision: ", Text(config.store.precision),                        //
                       "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //

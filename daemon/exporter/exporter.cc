@@ -25,7 +25,7 @@ class Page final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     const std::shared_ptr<const Snapshot> snapshot = deps_.snapshot();
-    const absl::Time now = deps_.clock->Now();
+    const absl::Time now = deps_.clock->Steady();
     std::vector<std::shared_ptr<const RunSnapshot>> shown;
     for (const auto& run : snapshot->runs) {
       if (run->leaves_at > now) shown.push_back(run);

@@ -50,7 +50,9 @@ ProcessStats ReadProcessStats() {
   if (fields.size() > kResidentPages) {
     const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
     stats.cpu_s = (fields[kUserTicks] + fields[kSystemTicks]) / ticks;
-    stats.start_unix_s = BootUnixSeconds() + fields[kStartTicks] / ticks;
+    // Once: two readings differ by a hair, and changes() of Prometheus would see restarts.
+    static const double boot_unix_s = BootUnixSeconds();
+    stats.start_unix_s = boot_unix_s + fields[kStartTicks] / ticks;
     stats.resident_bytes = static_cast<uint64_t>(fields[kResidentPages]) *
                            static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   }

@@ -59,8 +59,12 @@ void AddStore(const SelfStats& self, Families* families) {
                   static_cast<double>(self.store_bytes));
   families->Gauge("foreshock_store_series", "Series in the store", {},
                   static_cast<double>(self.store_series));
-  families->Gauge("foreshock_store_writable", "0 while the store takes no writes (full disk)", {},
+  families->Gauge("foreshock_store_writable",
+                  "0 while the store takes no writes (disk full, read-only or failing)", {},
                   self.store_writable ? 1 : 0);
+  families->Counter("foreshock_store_damage_total",
+                    "Times that the store met what the medium has damaged, since the start", {},
+                    self.store_damage);
 }
 
 void AddRules(const SelfStats& self, Families* families) {

@@ -40,6 +40,7 @@ struct SelfStats {
   uint64_t store_bytes = 0;
   uint64_t store_series = 0;
   bool store_writable = true;
+  uint64_t store_damage = 0;
 
   uint32_t rules_loaded = 0;
   uint64_t rules_evaluated = 0;  // rule and step

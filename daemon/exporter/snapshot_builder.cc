@@ -157,8 +157,9 @@ void SnapshotBuilder::SetRun(const RunStatus& status) {
   if (status.state == v1::RUN_STATE_LIVE) {
     run.leaves_at = absl::InfiniteFuture();
   } else if (changed || run.leaves_at == absl::InfiniteFuture()) {
-    run.leaves_at = clock_->Now() + (status.state == v1::RUN_STATE_SILENT ? options_.silent_stay
-                                                                          : options_.finished_stay);
+    run.leaves_at =
+        clock_->Steady() +
+        (status.state == v1::RUN_STATE_SILENT ? options_.silent_stay : options_.finished_stay);
   }
 }
 
@@ -175,7 +176,7 @@ void SnapshotBuilder::SetAlert(const v1::Alert& alert) {
 void SnapshotBuilder::RemoveRun(const std::string& run) { runs_.erase(run); }
 
 void SnapshotBuilder::DropOldRuns() {
-  const absl::Time now = clock_->Now();
+  const absl::Time now = clock_->Steady();
   std::erase_if(runs_, [&](const auto& entry) { return entry.second.working->leaves_at <= now; });
   while (runs_.size() > options_.runs_max) {
     runs_.erase(std::min_element(runs_.begin(), runs_.end(), [](const auto& a, const auto& b) {

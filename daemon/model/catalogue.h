@@ -21,6 +21,8 @@ struct IndicatorInfo {
   absl::string_view range;  // "[0, 1]"
   uint32_t version;         // of the definition; a changed formula is a new version
   Storage storage;
+  // Largest relative error of the optional lossy form (store.precision: declared); 0: as stored.
+  double precision;
   absl::string_view help;  // one sentence, no full stop
 };
 
@@ -32,6 +34,9 @@ const IndicatorInfo* FindIndicator(absl::string_view id);
 
 // How points of `id` are stored: the catalogue's word, or kF32 for train.<name>.
 Storage StorageOf(absl::string_view id);
+
+// The relative error that the optional lossy form of `id` may have; 0: kept as stored.
+double PrecisionOf(absl::string_view id);
 
 // True for catalogue ids, for train.<name> with a legal name, and for either behind "eval.".
 bool IsKnownIndicator(absl::string_view id);

@@ -57,11 +57,13 @@ Pipeline::~Pipeline() {
 absl::Status Pipeline::Start() {
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RunRow> runs, deps_.store->Runs());
   for (const model::RunRow& run : runs) {
-    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
-                               deps_.store->Attempts(run.name()));
-    const bool ended = attempts.empty() || attempts.back().state() != v1::RUN_STATE_UNSPECIFIED;
-    if (ended) continue;  // read back when somebody asks for it
-    FORESHOCK_RETURN_IF_ERROR(LoadRun(run.name()));
+    const absl::Status loaded = LoadUnfinished(run.name());
+    if (absl::IsDataLoss(loaded)) {  // the other runs are not to suffer for it
+      LogError("pipeline", "a run cannot be read back and takes no reports",
+               {{"run", run.name()}, {"error", loaded.ToString()}});
+      continue;
+    }
+    FORESHOCK_RETURN_IF_ERROR(loaded);
   }
   PublishRuns();
   writer_ = std::thread([this] { WriterLoop(); });
@@ -69,10 +71,17 @@ absl::Status Pipeline::Start() {
   return absl::OkStatus();
 }
 
+absl::Status Pipeline::LoadUnfinished(const std::string& run) {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
+                             deps_.store->Attempts(run));
+  const bool ended = attempts.empty() || attempts.back().state() != v1::RUN_STATE_UNSPECIFIED;
+  return ended ? absl::OkStatus() : LoadRun(run);  // else when somebody asks for it
+}
+
 absl::Status Pipeline::LoadRun(const std::string& run) {
   auto state = std::make_unique<RunState>(run, options_.run, rules_, &stats_);
   absl::StatusOr<std::vector<model::AlertRow>> alerts =
-      state->Load(*deps_.store, deps_.clock->Now());
+      state->Load(*deps_.store, deps_.clock->Steady());
   FORESHOCK_RETURN_IF_ERROR(
       Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
   deps_.listener->OnRun(run, state->status());
@@ -226,12 +235,12 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();
   Drain();
   queue_.Close();
-  const absl::Time start = absl::Now();
+  const absl::Time start = deps_.clock->Steady();
   std::future<void> joined = std::async(std::launch::async, [this] { writer_.join(); });
   const bool in_time =
       joined.wait_for(absl::ToChronoNanoseconds(deadline)) == std::future_status::ready;
   joined.wait();
-  const absl::Duration took = absl::Trunc(absl::Now() - start, absl::Milliseconds(1));
+  const absl::Duration took = absl::Trunc(deps_.clock->Steady() - start, absl::Milliseconds(1));
   {
     MutexLock lock(&sync_mutex_);
     sync_stop_ = true;
@@ -250,11 +259,11 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
 void Pipeline::WriterLoop() {
   while (true) {
     std::vector<Work> work = queue_.PopAllFor(kTick, kWorkPerCommitMax);
-    batch_started_ = absl::Now();
+    batch_started_ = deps_.clock->Steady();
     for (Work& item : work) {
       std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
     }
-    Settle(deps_.clock->Now());
+    Settle(deps_.clock->Steady());
     Commit();
     deps_.listener->OnRound();
     if (work.empty() && queue_.closed()) return;
@@ -269,7 +278,7 @@ void Pipeline::Handle(ReportWork work) {
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
-  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Now(), &changes_.batch)) {
+  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Steady(), &changes_.batch)) {
     case RunState::Taken::kNew:
       break;
     case RunState::Taken::kDuplicate:
@@ -346,7 +355,7 @@ void Pipeline::Settle(absl::Time now) {
 
 void Pipeline::Commit() {
   if (!changes_.batch.empty()) {
-    const absl::Time now = deps_.clock->Now();
+    const absl::Time now = deps_.clock->Steady();
     if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
     const absl::Status status = deps_.store->Write(changes_.batch);
     if (!status.ok()) {
@@ -364,7 +373,7 @@ void Pipeline::Commit() {
       LogInfo("pipeline", "the store can be written again");
     }
     ++stats_.commits;
-    stats_.commit_latency.Observe(absl::Now() - batch_started_);
+    stats_.commit_latency.Observe(deps_.clock->Steady() - batch_started_);
   }
   AfterCommit();
 }

@@ -130,6 +130,7 @@ class Pipeline final : public ReportSink {
   void AfterCommit();
   void PublishRuns();
   absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);
+  absl::Status LoadUnfinished(const std::string& run);
   absl::Status LoadRun(const std::string& run);
   absl::Status MakeRoomForRun();
 

@@ -5,8 +5,13 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/query/answers.h"
+#include "daemon/query/matchers.h"
 
 namespace foreshock {
+
+using query_internal::MatchesAll;
+using query_internal::ParseMatchers;
+
 namespace {
 
 v1::RunState StateOf(const model::AttemptRow& row, uint32_t connected) {
@@ -80,9 +85,12 @@ absl::StatusOr<v1::ListRunsResponse> Answers::ListRuns(const v1::ListRunsRequest
   std::sort(rows.begin(), rows.end(), [](const model::RunRow& a, const model::RunRow& b) {
     return std::tuple(-a.created_unix_ns(), a.name()) < std::tuple(-b.created_unix_ns(), b.name());
   });
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LabelMatcher> matchers,
+                             ParseMatchers(request.matchers()));
   v1::ListRunsResponse response;
   for (const model::RunRow& row : rows) {
     if (!absl::StartsWith(row.name(), request.name_prefix())) continue;
+    if (!MatchesAll(matchers, row)) continue;
     absl::StatusOr<v1::Run> run = MakeRun(row);
     if (absl::IsNotFound(run.status())) continue;  // deleted in between
     FORESHOCK_RETURN_IF_ERROR(run.status());

@@ -8,10 +8,14 @@
 #include "daemon/query/answers.h"
 #include "daemon/query/convert.h"
 #include "daemon/query/limits.h"
+#include "daemon/query/matchers.h"
 
 namespace foreshock {
 
+using query_internal::CheckSeriesLabels;
 using query_internal::LimitOf;
+using query_internal::MatchesAll;
+using query_internal::ParseMatchers;
 using query_internal::ToFilter;
 using query_internal::ToProto;
 
@@ -19,6 +23,9 @@ absl::StatusOr<std::vector<SeriesKey>> Answers::Select(const v1::SeriesSelector&
   FORESHOCK_RETURN_IF_ERROR(FindRun(selector.run()).status());
   FORESHOCK_ASSIGN_OR_RETURN(const SeriesFilter filter, ToFilter(selector));
   FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> series, store_->Series(selector.run(), filter));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LabelMatcher> matchers,
+                             ParseMatchers(selector.matchers()));
+  FORESHOCK_RETURN_IF_ERROR(CheckSeriesLabels(matchers));
   const std::string& id = selector.indicator();
   // A store may hold what another version knew, so only an empty answer makes the id suspicious.
   if (series.empty() && !id.empty() && !absl::EndsWith(id, "*") && !IsKnownIndicator(id)) {
@@ -27,6 +34,7 @@ absl::StatusOr<std::vector<SeriesKey>> Answers::Select(const v1::SeriesSelector&
                      "': unknown; allowed are the ids of ListIndicators, train.<scalar>, either "
                      "behind 'eval.', and a prefix ending in '*'"));
   }
+  std::erase_if(series, [&matchers](const SeriesKey& key) { return !MatchesAll(matchers, key); });
   return series;
 }
 
@@ -51,6 +59,24 @@ absl::StatusOr<StepRange> Answers::Range(const std::string& run, std::optional<i
                                             absl::StrJoin(known, ", ")));
   }
   return range;
+}
+
+absl::StatusOr<int64_t> Answers::BucketSteps(const std::string& run, const StepRange& range,
+                                             uint64_t buckets_max) const {
+  if (buckets_max == 0) return 1;
+  int64_t first = range.last;
+  int64_t last = range.first;
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, store_->Attempts(run));
+  for (const model::AttemptRow& attempt : attempts) {
+    if (!attempt.has_first_step()) continue;
+    first = std::max(range.first, std::min(first, attempt.first_step()));
+    last = std::min(range.last, std::max(last, attempt.last_step()));
+  }
+  int64_t steps = 1;
+  while (last >= first && static_cast<uint64_t>(last / steps - first / steps) >= buckets_max) {
+    steps *= 2;
+  }
+  return steps;
 }
 
 absl::StatusOr<v1::ListSeriesResponse> Answers::ListSeries(
@@ -86,7 +112,7 @@ absl::StatusOr<v1::ListStepsResponse> Answers::ListSteps(
   return response;
 }
 
-absl::StatusOr<std::unique_ptr<Answers::PointStream>> Answers::QueryPoints(
+absl::StatusOr<std::unique_ptr<PointStream>> Answers::QueryPoints(
     const v1::QueryPointsRequest& request) const {
   FORESHOCK_ASSIGN_OR_RETURN(const uint64_t limit,
                              LimitOf(request.limit(), kPointsDefault, kPointsMax));
@@ -97,52 +123,18 @@ absl::StatusOr<std::unique_ptr<Answers::PointStream>> Answers::QueryPoints(
             request.has_first_step() ? std::optional(request.first_step()) : std::nullopt,
             request.has_last_step() ? std::optional(request.last_step()) : std::nullopt,
             request.has_attempt() ? std::optional(request.attempt()) : std::nullopt));
-  return std::unique_ptr<PointStream>(
-      new PointStream(store_, request.selector().run(), std::move(series), range, limit));
-}
-
-Answers::PointStream::PointStream(const Store* store, std::string run,
-                                  std::vector<SeriesKey> series, StepRange range, uint64_t limit)
-    : store_(store),
-      run_(std::move(run)),
-      series_(std::move(series)),
-      range_(range),
-      left_(limit),
-      next_step_(range.first) {}
-
-absl::StatusOr<std::optional<v1::QueryPointsResponse>> Answers::PointStream::Next() {
-  while (!ended_ && index_ < series_.size()) {
-    const SeriesKey& key = series_[index_];
-    const uint64_t wanted = std::min<uint64_t>(kPointsPerResponse, left_);
-    v1::QueryPointsResponse response;
-    bool more = false;
-    StepRange piece = range_;
-    piece.first = next_step_;
-    FORESHOCK_RETURN_IF_ERROR(store_->Points(run_, key, piece, [&](const Point& point) {
-      if (static_cast<uint64_t>(response.points_size()) == wanted) {
-        more = true;
-        return false;
-      }
-      ToProto(point, response.add_points());
-      return true;
-    }));
-    const auto got = static_cast<uint64_t>(response.points_size());
-    left_ -= got;
-    if (more && left_ == 0) {
-      response.set_truncated(true);
-      ended_ = true;
-    }
-    if (more && got > 0) {
-      next_step_ = response.points().rbegin()->step() + 1;
-    } else {
-      ++index_;
-      next_step_ = range_.first;
-    }
-    if (got == 0 && !response.truncated()) continue;  // no points in the range
-    *response.mutable_series() = ToProto(run_, key);
-    return response;
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t bucket_steps,
+                             BucketSteps(request.selector().run(), range, request.buckets_max()));
+  auto stream =
+      std::make_unique<PointStream>(store_, PointStream::Query{.run = request.selector().run(),
+                                                               .series = std::move(series),
+                                                               .range = range,
+                                                               .bucket_steps = bucket_steps,
+                                                               .limit = limit});
+  if (!request.continuation().empty()) {
+    FORESHOCK_RETURN_IF_ERROR(stream->ContinueAt(request.continuation()));
   }
-  return std::nullopt;
+  return stream;
 }
 
 }  // namespace foreshock

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/query/live_state.h"
+#include "daemon/query/point_stream.h"
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
@@ -30,7 +31,6 @@ class Answers {
   static constexpr uint64_t kStepsMax = 1'000'000;
   static constexpr uint32_t kAlertsDefault = 1'000;
   static constexpr uint32_t kAlertsMax = 100'000;
-  static constexpr int kPointsPerResponse = 1'000;
 
   Answers(const Store* store, const LiveState* live) : store_(store), live_(live) {}
 
@@ -45,27 +45,7 @@ class Answers {
   absl::StatusOr<v1::ListRulesResponse> ListRules(const v1::ListRulesRequest& request) const;
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const v1::GetStatusRequest& request) const;
 
-  // A stream of points, made piece by piece: nothing of the store is held between two pieces, so a
-  // slow reader costs nothing. Thread-compatible.
-  class PointStream {
-   public:
-    // The next response, with at most kPointsPerResponse points; none after the last.
-    absl::StatusOr<std::optional<v1::QueryPointsResponse>> Next();
-
-   private:
-    friend class Answers;
-    PointStream(const Store* store, std::string run, std::vector<SeriesKey> series, StepRange range,
-                uint64_t limit);
-
-    const Store* store_;
-    const std::string run_;
-    const std::vector<SeriesKey> series_;
-    const StepRange range_;
-    uint64_t left_;     // of the limit
-    size_t index_ = 0;  // of the series that is being read
-    int64_t next_step_;
-    bool ended_ = false;
-  };
+  // Made piece by piece, as the reader takes it.
   absl::StatusOr<std::unique_ptr<PointStream>> QueryPoints(
       const v1::QueryPointsRequest& request) const;
 
@@ -76,6 +56,9 @@ class Answers {
   absl::StatusOr<StepRange> Range(const std::string& run, std::optional<int64_t> first,
                                   std::optional<int64_t> last,
                                   std::optional<uint32_t> attempt) const;
+  // 1 where no series can have more than `buckets_max` points, or that is 0.
+  absl::StatusOr<int64_t> BucketSteps(const std::string& run, const StepRange& range,
+                                      uint64_t buckets_max) const;
 
   const Store* const store_;
   const LiveState* const live_;

@@ -24,6 +24,13 @@ constexpr std::pair<QualityFlag, v1::QualityFlag> kFlags[] = {
     {kFlagEval, v1::QUALITY_FLAG_EVAL},
 };
 
+template <typename Message>
+void AddFlags(uint32_t flags, Message* message) {
+  for (const auto& [ours, theirs] : kFlags) {
+    if ((flags & ours) != 0) message->add_flags(theirs);
+  }
+}
+
 }  // namespace
 
 v1::Unit ToProto(Unit unit) {
@@ -60,9 +67,19 @@ void ToProto(const Point& point, v1::Point* message) {
   message->set_step(point.step);
   message->set_value(point.value);
   message->set_attempt(point.attempt);
-  for (const auto& [ours, theirs] : kFlags) {
-    if ((point.flags & ours) != 0) message->add_flags(theirs);
-  }
+  AddFlags(point.flags, message);
+}
+
+void ToProto(const Bucket& bucket, v1::Bucket* message) {
+  message->set_first_step(bucket.first_step);
+  message->set_count(bucket.count);
+  message->set_min(bucket.min);
+  message->set_mean(bucket.mean);
+  message->set_max(bucket.max);
+  message->set_last(bucket.last);
+  message->set_last_step(bucket.last_step);
+  message->set_attempt(bucket.attempt);
+  AddFlags(bucket.flags, message);
 }
 
 absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector) {

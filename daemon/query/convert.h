@@ -13,6 +13,7 @@ v1::Unit ToProto(Unit unit);
 v1::Series ToProto(const std::string& run, const SeriesKey& key);
 v1::Step ToProto(const StepRow& row);
 void ToProto(const Point& point, v1::Point* message);
+void ToProto(const Bucket& bucket, v1::Bucket* message);
 
 // InvalidArgument for a layer under -1 or an unknown unit.
 absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector);

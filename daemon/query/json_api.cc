@@ -64,6 +64,7 @@ absl::Status ReadSelector(const Params& params, v1::SeriesSelector* selector) {
   FORESHOCK_ASSIGN_OR_RETURN(const auto ids, params.Integers("unit_id", 0, kStepMax));
   for (const int64_t id : ids) selector->add_unit_ids(id);
   FORESHOCK_ASSIGN_OR_RETURN(*selector->mutable_unit_name(), params.Text("unit_name"));
+  for (std::string& matcher : params.All("match")) *selector->add_matchers() = std::move(matcher);
   return absl::OkStatus();
 }
 
@@ -86,9 +87,10 @@ absl::StatusOr<std::string> Render(const absl::StatusOr<Response>& response) {
 }
 
 absl::StatusOr<std::string> Runs(const Answers& answers, const HttpRequest& http) {
-  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"name_prefix"}));
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"name_prefix", "match"}));
   v1::ListRunsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_name_prefix(), params.Text("name_prefix"));
+  for (std::string& matcher : params.All("match")) *request.add_matchers() = std::move(matcher);
   return Render(answers.ListRuns(request));
 }
 
@@ -105,9 +107,9 @@ absl::StatusOr<std::string> IndicatorList(const Answers& answers, const HttpRequ
 }
 
 absl::StatusOr<std::string> Series(const Answers& answers, const HttpRequest& http) {
-  FORESHOCK_ASSIGN_OR_RETURN(
-      const Params params,
-      Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id", "unit_name", "limit"}));
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params,
+                             Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id",
+                                                  "unit_name", "match", "limit"}));
   v1::ListSeriesRequest request;
   FORESHOCK_RETURN_IF_ERROR(ReadSelector(params, request.mutable_selector()));
   FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, Answers::kSeriesMax));
@@ -119,13 +121,17 @@ absl::StatusOr<std::string> Series(const Answers& answers, const HttpRequest& ht
 absl::StatusOr<std::string> Points(const Answers& answers, const HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(
       const Params params,
-      Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id", "unit_name",
-                           "first_step", "last_step", "attempt", "limit"}));
+      Params::Parse(
+          http, {"run", "indicator", "layer", "unit", "unit_id", "unit_name", "match", "first_step",
+                 "last_step", "attempt", "limit", "buckets_max", "continuation"}));
   v1::QueryPointsRequest request;
   FORESHOCK_RETURN_IF_ERROR(ReadSelector(params, request.mutable_selector()));
   FORESHOCK_RETURN_IF_ERROR(ReadRange(params, &request));
   FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, kJsonPointsMax));
   request.set_limit(static_cast<uint64_t>(limit.value_or(kJsonPointsDefault)));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto buckets, params.Integer("buckets_max", 1, kJsonPointsMax));
+  request.set_buckets_max(static_cast<uint64_t>(buckets.value_or(0)));
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_continuation(), params.Text("continuation"));
   FORESHOCK_ASSIGN_OR_RETURN(const auto stream, answers.QueryPoints(request));
   std::vector<v1::QueryPointsResponse> results;
   while (true) {

@@ -20,6 +20,8 @@ class Params {
                                       std::vector<absl::string_view> allowed);
 
   absl::StatusOr<std::string> Text(absl::string_view name) const;  // "" if not given
+  // Every value of a name that may be repeated, whole: "name=a,b&name=c" has "a,b" and "c".
+  std::vector<std::string> All(absl::string_view name) const;
   absl::StatusOr<std::optional<int64_t>> Integer(absl::string_view name, int64_t min,
                                                  int64_t max) const;
   // From "name=1,2&name=3".
@@ -27,8 +29,6 @@ class Params {
                                                 int64_t max) const;
 
  private:
-  std::vector<std::string> All(absl::string_view name) const;
-
   std::vector<std::pair<std::string, std::string>> query_;
 };
 

@@ -100,7 +100,7 @@ class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsRespo
   Places* places_;
   bool holds_place_ = false;
   std::atomic<bool> cancelled_{false};
-  std::unique_ptr<Answers::PointStream> stream_;
+  std::unique_ptr<PointStream> stream_;
   v1::QueryPointsResponse response_;
 };
 

@@ -1,5 +1,5 @@
 // Judges the closed steps of one run by a rule set. No clock, no I/O: the step is the time; the
-// time of day comes in by Tick.
+// clock comes in by Tick.
 //
 //   Evaluator evaluator(rules, "exp-42", model_shape);
 //   evaluator.BeginAttempt({.number = 1});
@@ -70,8 +70,9 @@ class Evaluator {
   // Ranks that no step waits for any more, to be named when a step lacks ranks.
   void SetSilentRanks(std::vector<uint32_t> ranks);
 
-  // The time of day, for the detectors that need it (hang, restarts): as often as one likes,
-  // between steps. Returns as Evaluate. Alerts that begin here stand at the newest closed step.
+  // A clock that nobody sets, for the detectors that need it (hang, restarts): as often as one
+  // likes, between steps. Returns as Evaluate. Alerts that begin here stand at the newest closed
+  // step.
   struct Clock {
     int64_t now_unix_ns = 0;
     Life life = Life::kLive;

@@ -6,7 +6,7 @@
 //   progress.Tick(now_unix_ns, Life::kLive);  // again and again
 //   if (progress.waiting_seconds() > 300) ...
 //
-// The time of day comes in by Tick alone, so that the clocks of ranks and daemon are never mixed.
+// The clock comes in by Tick alone, so that the clocks of ranks and daemon are never mixed.
 #pragma once
 
 #include <cstdint>

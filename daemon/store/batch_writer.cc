@@ -8,7 +8,9 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
+#include "daemon/store/rounding.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/seal.h"
 
 namespace foreshock::store {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 constexpr size_t kCachedSeriesMax = 200'000;
 
 absl::Status Batched(const rocksdb::Status& status) {
-  return FromRocks(status, "store: cannot batch a row");
+  return FromRocks(status, "store: cannot batch a deletion");
 }
 
 absl::Status PutMessage(rocksdb::ColumnFamilyHandle* family, const std::string& key,
@@ -27,15 +29,33 @@ absl::Status PutMessage(rocksdb::ColumnFamilyHandle* family, const std::string& 
     return absl::InternalError(
         absl::StrCat("store: cannot serialise a ", message.GetTypeName(), ": over 2 GiB"));
   }
-  return Batched(out->Put(family, key, row));
+  return PutRow(family, key, std::move(row), out);
+}
+
+// By series, each once: the last one given.
+void SortById(std::vector<HeadPoint>* points) {
+  const auto before = [](const HeadPoint& a, const HeadPoint& b) { return a.series < b.series; };
+  const auto not_after = [](const HeadPoint& a, const HeadPoint& b) {
+    return a.series >= b.series;
+  };
+  if (std::adjacent_find(points->begin(), points->end(), not_after) == points->end()) return;
+  std::stable_sort(points->begin(), points->end(), before);
+  size_t kept = 0;
+  for (size_t i = 0; i < points->size(); ++i) {
+    if (i + 1 < points->size() && (*points)[i + 1].series == (*points)[i].series) continue;
+    (*points)[kept++] = (*points)[i];
+  }
+  points->resize(kept);
 }
 
 }  // namespace
 
-BatchWriter::BatchWriter() : ids_(kCachedSeriesMax) {}
+BatchWriter::BatchWriter(Precision precision) : precision_(precision), ids_(kCachedSeriesMax) {}
 
 absl::Status BatchWriter::Load(const ReadView& view) {
   open_floor_.clear();
+  // Every head raised RocksDB's own sequence number, so this one is above all that were used.
+  next_seq_ = view.database().db()->GetLatestSequenceNumber() + 1;
   return ids_.Load(view);
 }
 
@@ -50,8 +70,11 @@ absl::StatusOr<IdTable::RunEntry*> BatchWriter::RunOf(const std::string& name,
   return ids_.FindRun(name);
 }
 
-absl::Status BatchWriter::Append(const StoreBatch& batch, const Database& database,
-                                 const ReadView& view, rocksdb::WriteBatch* out) {
+absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const StoreBatch& batch,
+                                                                      const Database& database,
+                                                                      const ReadView& view,
+                                                                      rocksdb::WriteBatch* out) {
+  std::vector<NewHead> heads;
   rocksdb::ColumnFamilyHandle* rows = database.family(Family::kRows);
   for (const model::RunRow& row : batch.runs) {
     FORESHOCK_RETURN_IF_ERROR(ids_.PutRun(row, out, rows));
@@ -72,7 +95,7 @@ absl::Status BatchWriter::Append(const StoreBatch& batch, const Database& databa
     FORESHOCK_RETURN_IF_ERROR(AppendSettled(settled, database, out));
   }
   for (const ClosedStep& step : batch.steps) {
-    FORESHOCK_RETURN_IF_ERROR(AppendStep(step, database, view, out));
+    FORESHOCK_ASSIGN_OR_RETURN(heads.emplace_back(), AppendStep(step, database, view, out));
   }
   for (const auto& [name, row] : batch.alerts) {
     FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
@@ -92,7 +115,7 @@ absl::Status BatchWriter::Append(const StoreBatch& batch, const Database& databa
     FORESHOCK_RETURN_IF_ERROR(
         PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
   }
-  return absl::OkStatus();
+  return heads;
 }
 
 absl::Status BatchWriter::AppendReport(const StoreBatch::OfAttempt<model::ShardReport>& report,
@@ -118,22 +141,28 @@ absl::Status BatchWriter::AppendSettled(const StoreBatch::OfAttempt<int64_t>& se
   return Batched(out->DeleteRange(database.family(Family::kOpen), begin, end));
 }
 
-absl::Status BatchWriter::AppendStep(const ClosedStep& step, const Database& database,
-                                     const ReadView& view, rocksdb::WriteBatch* out) {
+absl::StatusOr<BatchWriter::NewHead> BatchWriter::AppendStep(const ClosedStep& step,
+                                                             const Database& database,
+                                                             const ReadView& view,
+                                                             rocksdb::WriteBatch* out) {
   FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(step.run, database, out));
-  rocksdb::ColumnFamilyHandle* rows = database.family(Family::kRows);
-  FORESHOCK_RETURN_IF_ERROR(Batched(
-      out->Put(rows, StepKey({run->id, step.row.attempt, step.row.step}), EncodeStep(step.row))));
+  points_.clear();
+  ids_.BeginStep(run);
   for (const Sample& sample : step.samples) {
     FORESHOCK_RETURN_IF_ERROR(CheckPoint(step, sample));
-    FORESHOCK_ASSIGN_OR_RETURN(const uint32_t series,
-                               ids_.FindOrAddSeries(view, run, sample.series, out, rows));
-    FORESHOCK_RETURN_IF_ERROR(Batched(
-        out->Put(database.family(Family::kPoints),
-                 PointKey({run->id, series, step.row.attempt, step.row.step}),
-                 EncodePoint(StorageOf(sample.series.indicator), sample.value, sample.flags))));
+    FORESHOCK_ASSIGN_OR_RETURN(
+        const IdTable::Series* series,
+        ids_.FindOrAddSeries(view, run, sample.series, out, database.family(Family::kRows)));
+    const double value = precision_ == Precision::kDeclared
+                             ? RoundTo(series->precision, sample.value)
+                             : sample.value;
+    points_.push_back({series->id, value, sample.flags, StoredAs(series->storage, value)});
   }
-  return absl::OkStatus();
+  SortById(&points_);
+  FORESHOCK_RETURN_IF_ERROR(PutRow(database.family(Family::kHeads),
+                                   HeadKey({run->id, step.row.attempt, next_seq_++}),
+                                   EncodeHead(step.row, points_), out));
+  return NewHead{run->id, run->series, points_.size()};
 }
 
 absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, uint32_t run,
@@ -142,7 +171,7 @@ absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, ui
   const std::string begin = RunPrefix(run);
   const std::string end = PrefixEnd(begin);
   FORESHOCK_RETURN_IF_ERROR(Batched(out->Delete(database.family(Family::kRows), RunKey(name))));
-  for (const Family family : {Family::kRows, Family::kOpen, Family::kPoints}) {
+  for (const Family family : kAllFamilies) {
     FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(database.family(family), begin, end)));
   }
   const IdTable::RunEntry* entry = ids_.FindRun(name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/store/directory.h"
 #include "daemon/store/key_codec.h"
+#include "daemon/store/migrate.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
 #include "rocksdb/cache.h"
@@ -26,7 +28,9 @@
 namespace foreshock::store {
 namespace {
 
-constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "points"};
+constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "heads", "chunks"};
+
+constexpr absl::string_view kOldPointsFamily = "points";  // of format 0
 
 constexpr int kReadOnlyAttempts = 10;
 // How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
@@ -99,13 +103,20 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   for (const absl::string_view name : kFamilyNames) {
     families.emplace_back(std::string(name), family);
   }
+  // Chunks are packed already.
+  rocksdb::ColumnFamilyOptions& chunks = families[static_cast<int>(Family::kChunks)].options;
+  chunks.compression = rocksdb::kNoCompression;
+  chunks.bottommost_compression = rocksdb::kNoCompression;
   return families;
 }
 
-absl::Status NewerFormat(const std::string& directory, uint32_t format) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("store: ", directory, " has format ", format, "; this program reads and writes ",
-                   "format ", kFormat, ": use a newer foreshockd, or another directory"));
+// Of a format that cannot be opened so.
+absl::Status OtherFormat(const std::string& directory, uint32_t format) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "store: ", directory, " has format ", format, "; this program reads and writes ", "format ",
+      kFormat,
+      format > kFormat ? ": use a newer foreshockd, or another directory"
+                       : ": let foreshockd open it once, which migrates it, then read it again"));
 }
 
 absl::Status ForeignDatabase(const std::string& directory, absl::string_view found) {
@@ -135,37 +146,108 @@ absl::Status OpenFailed(const std::string& directory, const rocksdb::Status& sta
   return FromRocks(status, what);
 }
 
-// Looks at a database with other families than ours without changing it.
-absl::Status ExplainFamilies(const rocksdb::DBOptions& options, const std::string& directory,
-                             const std::vector<std::string>& names) {
+// The format of a database with other families than ours, looked up without changing it.
+std::optional<uint32_t> PeekFormat(const rocksdb::DBOptions& options,
+                                   const std::string& directory) {
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status opened =
       rocksdb::DB::OpenForReadOnly(rocksdb::Options(options, {}), directory, &raw);
   const std::unique_ptr<rocksdb::DB> db(raw);
   std::string row;
   uint32_t format = 0;
-  if (opened.ok() && db->Get({}, FormatKey(), &row).ok() && DecodeFormat(row, &format) &&
-      format != kFormat) {
-    return NewerFormat(directory, format);
+  if (!opened.ok() || !db->Get({}, FormatKey(), &row).ok() || !DecodeFormat(row, &format)) {
+    return std::nullopt;
   }
-  return ForeignDatabase(directory, absl::StrCat("with the families ", absl::StrJoin(names, ", ")));
+  return format;
 }
 
-absl::Status CheckFamilies(const rocksdb::DBOptions& options, const std::string& directory) {
+// Whether there is the family of format 0. Errors: families that no format we know has.
+absl::StatusOr<bool> HasOldFamily(const rocksdb::DBOptions& options, const std::string& directory) {
   std::vector<std::string> names;
   const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, directory, &names);
   if (!listed.ok()) return OpenFailed(directory, listed);
+  bool old = false;
   for (const std::string& name : names) {
-    if (std::find(std::begin(kFamilyNames), std::end(kFamilyNames), name) ==
-        std::end(kFamilyNames)) {
-      return ExplainFamilies(options, directory, names);
+    const auto* end = std::end(kFamilyNames);
+    if (name == kOldPointsFamily) {
+      old = true;
+    } else if (std::find(std::begin(kFamilyNames), end, name) == end) {
+      const std::optional<uint32_t> format = PeekFormat(options, directory);
+      if (format.has_value() && *format > kFormat) return OtherFormat(directory, *format);
+      return ForeignDatabase(directory,
+                             absl::StrCat("with the families ", absl::StrJoin(names, ", ")));
     }
   }
-  return absl::OkStatus();
+  return old;
+}
+
+absl::Status WriteFormat(const std::string& directory, const Database& database) {
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status =
+      batch.Put(database.family(Family::kRows), FormatKey(), EncodeFormat(kFormat));
+  if (status.ok()) status = batch.Delete(database.family(Family::kRows), MigrationKey());
+  rocksdb::WriteOptions durable;
+  durable.sync = true;
+  if (status.ok()) status = database.db()->Write(durable, &batch);
+  return FromRocks(status, absl::StrCat("store: cannot write the format row of ", directory));
+}
+
+// Opens the database whatever became of its logs. RocksDB replays them up to the first record that
+// is incomplete or wrong, and would say so in passing. Half a batch at the end is what a killed
+// process leaves, and was acknowledged to nobody. Anything else is damage: acknowledged batches are
+// lost with it and behind it, because a later batch means nothing without those before it. The logs
+// are kept aside then.
+rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& directory,
+                               const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                               DamageWatch* damage,
+                               std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                               rocksdb::DB** db) {
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
+  const rocksdb::Status whole = rocksdb::DB::Open(options, directory, families, handles, db);
+  if (!whole.IsCorruption()) return whole;
+
+  // Read once more, leaving out no more than incomplete ends of logs.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocksdb::SequenceNumber readable = 0;
+  const rocksdb::Status tolerant = [&] {
+    rocksdb::DB* raw = nullptr;
+    std::vector<rocksdb::ColumnFamilyHandle*> looked_at;
+    rocksdb::Status opened =
+        rocksdb::DB::OpenForReadOnly(options, directory, families, &looked_at, &raw);
+    if (!opened.ok()) return opened;
+    const std::unique_ptr<rocksdb::DB> reader(raw);
+    readable = reader->GetLatestSequenceNumber();
+    for (rocksdb::ColumnFamilyHandle* handle : looked_at) {
+      reader->DestroyColumnFamilyHandle(handle);
+    }
+    return opened;
+  }();
+
+  const absl::Status kept = KeepLogs(directory);
+  handles->clear();
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  const rocksdb::Status opened = rocksdb::DB::Open(options, directory, families, handles, db);
+  if (!opened.ok()) return opened;
+  if (tolerant.ok() && readable <= (*db)->GetLatestSequenceNumber()) {
+    LogInfo("store", "the log ended within a batch that had not been acknowledged",
+            {{"directory", directory}});
+    DropKeptLogs(directory);
+    return opened;
+  }
+  damage->Note(absl::DataLossError(absl::StrCat(
+      "store: the write-ahead log in ", directory, " is damaged (", whole.ToString(),
+      "): batches that were acknowledged are lost from there on; the logs as they were ",
+      kept.ok() ? absl::StrCat("are in ", KeptLogs(directory))
+                : absl::StrCat("could not be kept: ", kept.message()))));
+  // So that the damaged logs go, and the next opening does not find them again.
+  if (const rocksdb::Status flushed = (*db)->Flush({}, *handles); !flushed.ok()) {
+    LogWarning("store", "damaged logs stay in use", {{"error", flushed.ToString()}});
+  }
+  return opened;
 }
 
 bool IsEmpty(const Database& database) {
-  for (const Family family : {Family::kRows, Family::kOpen, Family::kPoints}) {
+  for (const Family family : kAllFamilies) {
     const std::unique_ptr<rocksdb::Iterator> it(
         database.db()->NewIterator({}, database.family(family)));
     it->SeekToFirst();
@@ -174,8 +256,10 @@ bool IsEmpty(const Database& database) {
   return true;
 }
 
-// Checks the format row, or writes it into a database that has nothing yet.
-absl::Status CheckFormat(const StoreOptions& options, const Database& database) {
+// Checks the format row, or writes it into a database that has nothing yet; migrates format 0,
+// whose points are in `old_points`.
+absl::Status CheckFormat(const StoreOptions& options, const Database& database,
+                         rocksdb::ColumnFamilyHandle* old_points) {
   std::string row;
   const rocksdb::Status got =
       database.db()->Get({}, database.family(Family::kRows), FormatKey(), &row);
@@ -183,11 +267,7 @@ absl::Status CheckFormat(const StoreOptions& options, const Database& database) 
     if (options.read_only || !IsEmpty(database)) {
       return ForeignDatabase(options.directory, "without a format row");
     }
-    rocksdb::WriteOptions durable;
-    durable.sync = true;
-    return FromRocks(database.db()->Put(durable, database.family(Family::kRows), FormatKey(),
-                                        EncodeFormat(kFormat)),
-                     absl::StrCat("store: cannot write the format row of ", options.directory));
+    return WriteFormat(options.directory, database);
   }
   if (!got.ok()) {
     return FromRocks(got, absl::StrCat("store: cannot read the format of ", options.directory));
@@ -196,8 +276,20 @@ absl::Status CheckFormat(const StoreOptions& options, const Database& database) 
   if (!DecodeFormat(row, &format)) {
     return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
   }
-  if (format != kFormat) return NewerFormat(options.directory, format);
-  return absl::OkStatus();
+  if (format == kFormat) return absl::OkStatus();
+  if (format > kFormat || options.read_only) return OtherFormat(options.directory, format);
+  if (old_points == nullptr) {
+    return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
+  }
+  FORESHOCK_RETURN_IF_ERROR(MigrateFormat0(options.directory, database, old_points));
+  return WriteFormat(options.directory, database);
+}
+
+// What a format 0 has left, once its points are in chunks.
+absl::Status DropOldFamily(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* old_points) {
+  const rocksdb::Status dropped = db->DropColumnFamily(old_points);
+  db->DestroyColumnFamilyHandle(old_points);
+  return FromRocks(dropped, "store: cannot drop family points");
 }
 
 }  // namespace
@@ -205,34 +297,50 @@ absl::Status CheckFormat(const StoreOptions& options, const Database& database) 
 absl::string_view FamilyName(Family family) { return kFamilyNames[static_cast<int>(family)]; }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& options,
-                                                         rocksdb::Env* env) {
-  const rocksdb::DBOptions db_options = DatabaseOptions(options, env);
+                                                         rocksdb::Env* env,
+                                                         std::shared_ptr<DamageWatch> damage) {
+  rocksdb::DBOptions db_options = DatabaseOptions(options, env);
+  db_options.listeners.push_back(damage);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = FamilyDescriptors(options);
+  bool old = false;
   if (HasDatabase(options.directory)) {
-    FORESHOCK_RETURN_IF_ERROR(CheckFamilies(db_options, options.directory));
+    FORESHOCK_ASSIGN_OR_RETURN(old, HasOldFamily(db_options, options.directory));
+    if (old && options.read_only) {
+      const std::optional<uint32_t> format = PeekFormat(db_options, options.directory);
+      if (format.has_value() && *format != kFormat) return OtherFormat(options.directory, *format);
+    } else if (old) {
+      families.emplace_back(std::string(kOldPointsFamily), families.front().options);
+    }
   } else if (options.read_only) {
     return absl::NotFoundError(absl::StrCat("store: there is no store in ", options.directory));
   }
 
-  std::unique_ptr<Database> database(new Database());
+  std::unique_ptr<Database> database(new Database(damage));
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
   rocksdb::Status opened;
   if (options.read_only) {
     for (int attempt = 1; attempt <= kReadOnlyAttempts; ++attempt) {
-      opened = rocksdb::DB::OpenForReadOnly(db_options, options.directory,
-                                            FamilyDescriptors(options), &handles, &raw);
+      opened =
+          rocksdb::DB::OpenForReadOnly(db_options, options.directory, families, &handles, &raw);
       // A daemon that has it open may remove a log or table between the listing and the reading.
       if (!opened.IsIOError() || !absl::StrContains(opened.ToString(), "No such file")) break;
       absl::SleepFor(absl::Milliseconds(20 * attempt));
     }
   } else {
-    opened = rocksdb::DB::Open(db_options, options.directory, FamilyDescriptors(options), &handles,
-                               &raw);
+    opened = OpenForWriting(db_options, options.directory, families, damage.get(), &handles, &raw);
   }
   if (!opened.ok()) return OpenFailed(options.directory, opened);
   database->db_.reset(raw);
-  std::copy(handles.begin(), handles.end(), database->handles_);
-  FORESHOCK_RETURN_IF_ERROR(CheckFormat(options, *database));
+  std::copy_n(handles.begin(), kFamilies, database->handles_);
+  rocksdb::ColumnFamilyHandle* old_points = handles.size() > kFamilies ? handles.back() : nullptr;
+  const absl::Status checked = CheckFormat(options, *database, old_points);
+  if (old_points != nullptr && checked.ok()) {
+    FORESHOCK_RETURN_IF_ERROR(DropOldFamily(raw, old_points));
+  } else if (old_points != nullptr) {
+    raw->DestroyColumnFamilyHandle(old_points);
+  }
+  FORESHOCK_RETURN_IF_ERROR(checked);
   return database;
 }
 
@@ -244,6 +352,17 @@ Database::~Database() {
   if (const rocksdb::Status closed = db_->Close(); !closed.ok()) {
     LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
   }
+}
+
+absl::Status Database::SuspendCompactions() const {
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    const rocksdb::Status set = db_->SetOptions(handle, {{"disable_auto_compactions", "true"}});
+    FORESHOCK_RETURN_IF_ERROR(FromRocks(set, "store: cannot suspend compactions"));
+  }
+  LogError("store",
+           "compactions are suspended until the store is opened again, because one met "
+           "damage; new data is stored as before");
+  return absl::OkStatus();
 }
 
 absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
@@ -267,8 +386,9 @@ absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
 }
 
 DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
+                               std::shared_ptr<DamageWatch> damage,
                                std::unique_ptr<Database> database)
-    : options_(options), env_(env), database_(std::move(database)) {}
+    : options_(options), env_(env), damage_(std::move(damage)), database_(std::move(database)) {}
 
 absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
   const absl::Time deadline = absl::Now() + kReopenWait;
@@ -312,12 +432,12 @@ absl::Status DatabaseHolder::Reopen() {
     old = std::move(database_);
   }
   old.reset();
-  absl::StatusOr<std::unique_ptr<Database>> fresh = Database::Open(options_, env_);
+  absl::StatusOr<std::unique_ptr<Database>> fresh = Database::Open(options_, env_, damage_);
   const absl::Status result = fresh.status();
   if (!fresh.ok()) {
     StoreOptions read_only = options_;
     read_only.read_only = true;
-    fresh = Database::Open(read_only, env_);
+    fresh = Database::Open(read_only, env_, damage_);
   }
   MutexLock lock(&mutex_);
   if (fresh.ok()) database_ = std::move(fresh).value();

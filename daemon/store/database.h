@@ -5,19 +5,24 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/base/mutex.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/store.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 
 namespace foreshock::store {
 
-// Column families. `default`: rows. `open`: statistics of open steps, which come and go. `points`.
-enum class Family { kRows = 0, kOpen = 1, kPoints = 2 };
-inline constexpr int kFamilies = 3;
+// Column families. `default`: rows. `open`: statistics of open steps, which come and go. `heads`:
+// closed steps until they are folded. `chunks`: what they are folded into.
+enum class Family { kRows = 0, kOpen = 1, kHeads = 2, kChunks = 3 };
+inline constexpr Family kAllFamilies[] = {Family::kRows, Family::kOpen, Family::kHeads,
+                                          Family::kChunks};
+inline constexpr int kFamilies = 4;
 absl::string_view FamilyName(Family family);
 
 // Closes with the object; every iterator and snapshot must be gone by then. Thread-safe as
@@ -25,9 +30,11 @@ absl::string_view FamilyName(Family family);
 class Database {
  public:
   // `env` is not owned; nullptr: the system's. A directory that another process has open for
-  // writing can still be opened with options.read_only.
+  // writing can still be opened with options.read_only. A store of an older format is migrated
+  // first, unless options.read_only.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const StoreOptions& options,
-                                                        rocksdb::Env* env);
+                                                        rocksdb::Env* env,
+                                                        std::shared_ptr<DamageWatch> damage);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -36,10 +43,16 @@ class Database {
   rocksdb::ColumnFamilyHandle* family(Family family) const {
     return handles_[static_cast<int>(family)];
   }
+  // What is met while it is open.
+  DamageWatch& damage() const { return *damage_; }
+  // After a compaction has met a damaged table: tables are only added from now on, until the
+  // database is opened again. It takes more room and reads get slower with the weeks.
+  absl::Status SuspendCompactions() const;
 
  private:
-  Database() = default;
+  explicit Database(std::shared_ptr<DamageWatch> damage) : damage_(std::move(damage)) {}
 
+  const std::shared_ptr<DamageWatch> damage_;
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* handles_[kFamilies] = {};
 };
@@ -73,7 +86,7 @@ class DatabaseHolder {
   };
 
   DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
-                 std::unique_ptr<Database> database);
+                 std::shared_ptr<DamageWatch> damage, std::unique_ptr<Database> database);
 
   // Waits while the database is being reopened; Unavailable if that takes too long or failed.
   absl::StatusOr<Lease> Acquire() const;
@@ -87,6 +100,7 @@ class DatabaseHolder {
 
   const StoreOptions options_;
   rocksdb::Env* const env_;
+  const std::shared_ptr<DamageWatch> damage_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   std::unique_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);

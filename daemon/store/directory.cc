@@ -95,6 +95,33 @@ pid_t LockHolder(const std::string& directory) {
   return known ? std::max<pid_t>(lock.l_pid, 0) : 0;
 }
 
+std::string KeptLogs(const std::string& directory) { return directory + "/damaged_logs"; }
+
+absl::Status KeepLogs(const std::string& directory) {
+  const std::string kept = KeptLogs(directory);
+  std::error_code error;
+  fs::create_directory(kept, error);
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".log") continue;
+    const fs::path link = fs::path(kept) / it->path().filename();
+    if (!fs::exists(link, error) && !error) fs::create_hard_link(it->path(), link, error);
+    if (error) break;
+  }
+  return FromErrno(error.value(), absl::StrCat("store: cannot keep logs in ", kept));
+}
+
+void DropKeptLogs(const std::string& directory) {
+  const std::string kept = KeptLogs(directory);
+  std::vector<fs::path> dropped;
+  std::error_code error;
+  for (fs::directory_iterator it(kept, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    if (it->hard_link_count(gone) > 1) dropped.push_back(it->path());
+  }
+  for (const fs::path& path : dropped) fs::remove(path, error);
+  fs::remove(kept, error);  // fails, as it should, if an older one is still there
+}
+
 uint64_t DirectoryBytes(const std::string& directory) {
   uint64_t bytes = 0;
   std::error_code error;

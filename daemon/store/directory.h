@@ -27,6 +27,13 @@ absl::Status ProbeWrite(const std::string& directory, uint64_t bytes);
 // while this process holds it: POSIX drops a process's locks with the first descriptor it closes.
 pid_t LockHolder(const std::string& directory);
 
+// Where damaged logs are kept for whoever wants to look into them: a folder in the directory.
+std::string KeptLogs(const std::string& directory);
+// Keeps the logs there as they are now (as hard links), beside those that are there already.
+absl::Status KeepLogs(const std::string& directory);
+// Forgets those that are still logs of the database.
+void DropKeptLogs(const std::string& directory);
+
 // Sum of the file sizes.
 uint64_t DirectoryBytes(const std::string& directory);
 

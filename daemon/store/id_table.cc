@@ -10,6 +10,7 @@
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/seal.h"
 
 namespace foreshock::store {
 namespace {
@@ -64,6 +65,13 @@ absl::Status IdTable::Load(const ReadView& view) {
   return absl::OkStatus();
 }
 
+uint32_t IdTable::SeriesOfRun(uint32_t run) const {
+  for (const auto& [name, entry] : runs_) {
+    if (entry->id == run) return entry->series;
+  }
+  return 0;
+}
+
 IdTable::RunEntry* IdTable::FindRun(const std::string& name) {
   const auto found = runs_.find(name);
   return found == runs_.end() ? nullptr : found->second.get();
@@ -80,34 +88,43 @@ absl::Status IdTable::PutRun(const model::RunRow& row, rocksdb::WriteBatch* batc
     entry = fresh.get();
     runs_[row.name()] = std::move(fresh);
   }
-  return FromRocks(batch->Put(rows, RunKey(row.name()), EncodeRun(entry->id, row)),
-                   "store: cannot batch a run row");
+  return PutRow(rows, RunKey(row.name()), EncodeRun(entry->id, row), batch);
 }
 
-absl::StatusOr<uint32_t> IdTable::FindOrAddSeries(const ReadView& view, RunEntry* run,
-                                                  const SeriesKey& key, rocksdb::WriteBatch* batch,
-                                                  rocksdb::ColumnFamilyHandle* rows) {
+absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& view, RunEntry* run,
+                                                                const SeriesKey& key,
+                                                                rocksdb::WriteBatch* batch,
+                                                                rocksdb::ColumnFamilyHandle* rows) {
+  SeriesByKey::value_type*& expected = run->last == nullptr ? run->first : run->last->second.next;
+  if (expected != nullptr && expected->first == key) {
+    run->last = expected;
+    return &expected->second;
+  }
   run->last_used = ++uses_;
   if (!run->by_key.has_value()) FORESHOCK_RETURN_IF_ERROR(LoadSeries(view, run));
-  const auto [found, added] = run->by_key->try_emplace(key, run->next_series);
-  if (!added) return found->second;
+  const auto [found, added] = run->by_key->try_emplace(key);
+  expected = &*found;
+  run->last = &*found;
+  Series& series = found->second;
+  if (!added) return &series;
   if (run->next_series > kIdMax) return absl::InternalError("store: no series ids are left");
-  ++run->next_series;
+  series.id = run->next_series++;
+  series.storage = StorageOf(key.indicator);
+  series.precision = PrecisionOf(key.indicator);
   ++run->series;
   ++series_;
   ++cached_series_;
-  const uint32_t id = found->second;
   FORESHOCK_RETURN_IF_ERROR(
-      FromRocks(batch->Put(rows, SeriesRowKey(run->id, key), EncodeSeriesId(id)),
-                "store: cannot batch a series row"));
+      PutRow(rows, SeriesRowKey(run->id, key), EncodeSeriesId(series.id), batch));
   if (cached_series_ > cached_series_max_) MakeRoom(run);
-  return id;
+  return &series;
 }
 
 absl::Status IdTable::LoadSeries(const ReadView& view, RunEntry* run) {
-  absl::flat_hash_map<SeriesKey, uint32_t> by_key;
+  SeriesByKey by_key;
   FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, run->id, [&by_key](SeriesKey key, uint32_t id) {
-    by_key.emplace(std::move(key), id);
+    const Series series{id, StorageOf(key.indicator), PrecisionOf(key.indicator)};
+    by_key.emplace(std::move(key), series);
   }));
   cached_series_ += by_key.size();
   run->by_key = std::move(by_key);
@@ -124,8 +141,14 @@ void IdTable::MakeRoom(const RunEntry* keep) {
     }
     if (oldest == nullptr) return;
     cached_series_ -= oldest->by_key->size();
-    oldest->by_key.reset();
+    Drop(oldest);
   }
+}
+
+void IdTable::Drop(RunEntry* run) {
+  run->by_key.reset();
+  run->first = nullptr;
+  run->last = nullptr;
 }
 
 void IdTable::Forget(const std::string& name) {

@@ -1,8 +1,9 @@
 // The writer's knowledge of ids: runs by name, series by key within a run. Rows hold the ids, so a
-// point costs 20 bytes of key instead of its series' names.
+// point costs a byte of id instead of its series' names.
 //
-//   FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry* run, ids.FindOrAddRun("exp-42", &batch));
-//   FORESHOCK_ASSIGN_OR_RETURN(uint32_t series, ids.FindOrAddSeries(view, run, key, &batch));
+//   ids.BeginStep(run);
+//   FORESHOCK_ASSIGN_OR_RETURN(const IdTable::Series* series,
+//                              ids.FindOrAddSeries(view, run, key, &batch, rows));
 //
 // New ids go into the batch that uses them, so both are stored or neither. After a batch that was
 // not stored the table knows ids that do not exist: Load again. Only on the writer's thread.
@@ -10,13 +11,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/model/catalogue.h"
 #include "daemon/model/rows.pb.h"
+#include "daemon/model/series.h"
 #include "daemon/store/database.h"
 #include "daemon/store/read_view.h"
 #include "rocksdb/write_batch.h"
@@ -25,16 +31,28 @@ namespace foreshock::store {
 
 class IdTable {
  public:
+  struct Series {
+    uint32_t id = 0;
+    Storage storage = Storage::kF64;
+    double precision = 0;  // that the catalogue declares
+    // The series that came after it in the last step: a step is like the one before, so most
+    // series are found by one comparison.
+    std::pair<const SeriesKey, Series>* next = nullptr;
+  };
+  using SeriesByKey = absl::node_hash_map<SeriesKey, Series>;  // entries point at one another
+
   struct RunEntry {
     uint32_t id = 0;
     uint32_t series = 0;  // how many there are
     uint32_t next_series = 1;
     uint64_t last_used = 0;
     // Read when first needed, dropped when other runs need the room.
-    std::optional<absl::flat_hash_map<SeriesKey, uint32_t>> by_key;
+    std::optional<SeriesByKey> by_key;
+    SeriesByKey::value_type* first = nullptr;  // of a step
+    SeriesByKey::value_type* last = nullptr;   // that was found in this step
   };
 
-  // All series of all cached runs together, about 150 bytes each; one run may exceed it.
+  // All series of all cached runs together, about 170 bytes each; one run may exceed it.
   explicit IdTable(size_t cached_series_max) : cached_series_max_(cached_series_max) {}
 
   // Reads the runs and counts their series.
@@ -45,16 +63,22 @@ class IdTable {
   // Puts `row` under the run's id, a new one if need be.
   absl::Status PutRun(const model::RunRow& row, rocksdb::WriteBatch* batch,
                       rocksdb::ColumnFamilyHandle* rows);
-  absl::StatusOr<uint32_t> FindOrAddSeries(const ReadView& view, RunEntry* run,
-                                           const SeriesKey& key, rocksdb::WriteBatch* batch,
-                                           rocksdb::ColumnFamilyHandle* rows);
+  // Before the series of a step are looked up.
+  void BeginStep(RunEntry* run) { run->last = nullptr; }
+  // Valid until the next call.
+  absl::StatusOr<const Series*> FindOrAddSeries(const ReadView& view, RunEntry* run,
+                                                const SeriesKey& key, rocksdb::WriteBatch* batch,
+                                                rocksdb::ColumnFamilyHandle* rows);
   void Forget(const std::string& name);
 
   // Of all runs.
   uint64_t series() const { return series_; }
+  // 0 if there is no such run.
+  uint32_t SeriesOfRun(uint32_t run) const;
 
  private:
   absl::Status LoadSeries(const ReadView& view, RunEntry* run);
+  static void Drop(RunEntry* run);
   void MakeRoom(const RunEntry* keep);
 
   const size_t cached_series_max_;

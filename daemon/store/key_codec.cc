@@ -121,6 +121,8 @@ bool IsUnit(uint8_t value) {
 
 std::string FormatKey() { return Row(kStoreRun, RowKind::kFormat).Take(); }
 
+std::string MigrationKey() { return Row(kStoreRun, RowKind::kMigration).Take(); }
+
 std::string RunKey(std::string_view name) {
   return Row(kStoreRun, RowKind::kRun).String(name).Take();
 }
@@ -173,6 +175,20 @@ std::string ReportKey(const ReportId& id) {
       .Take();
 }
 
+std::string HeadKey(const HeadId& id) {
+  return Writer().U32(id.run).U32(id.attempt).U64(id.seq).Take();
+}
+
+std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64_t last) {
+  return Writer().U32(run).U32(series).U32(attempt).I64(last).Take();
+}
+
+std::string ChunkKey(const ChunkId& id) {
+  std::string key = ChunkBoundary(id.run, id.series, id.attempt, id.window.last());
+  key.push_back(static_cast<char>(id.window.exponent));
+  return key;
+}
+
 std::string PointKey(const PointId& id) {
   return Writer().U32(id.run).U32(id.series).U32(id.attempt).I64(id.step).Take();
 }
@@ -209,6 +225,23 @@ bool DecodeReportKey(std::string_view key, ReportId* id) {
          reader.AtEnd();
 }
 
+bool DecodeHeadKey(std::string_view key, HeadId* id) {
+  Reader reader(key);
+  return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.U64(&id->seq) && reader.AtEnd();
+}
+
+bool DecodeChunkKey(std::string_view key, ChunkId* id) {
+  Reader reader(key);
+  int64_t last = 0;
+  if (!(reader.U32(&id->run) && reader.U32(&id->series) && reader.U32(&id->attempt) &&
+        reader.I64(&last) && reader.U8(&id->window.exponent) && reader.AtEnd() &&
+        id->window.exponent <= Window::kExponentMax)) {
+    return false;
+  }
+  id->window = Window::Of(last, id->window.exponent);
+  return id->window.last() == last;
+}
+
 bool DecodePointKey(std::string_view key, PointId* id) {
   Reader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->series) && reader.U32(&id->attempt) &&
@@ -233,6 +266,10 @@ std::string OpenPrefix(uint32_t run, uint32_t attempt) {
 
 std::string OpenPrefix(uint32_t run, uint32_t attempt, int64_t step) {
   return Writer().U32(run).U32(attempt).I64(step).Take();
+}
+
+std::string HeadPrefix(uint32_t run, uint32_t attempt) {
+  return Writer().U32(run).U32(attempt).Take();
 }
 
 std::string PrefixEnd(std::string prefix) {

@@ -1,9 +1,9 @@
 // Keys of the store, as bytes whose order is the order of what they say. Layout with worked
 // examples: docs/formats/store.md.
 //
-//   std::string key = PointKey({.run = 1, .series = 7, .attempt = 1, .step = 1200});
-//   PointId id;
-//   if (!DecodePointKey(key, &id)) return CorruptRow("points", key, "key");
+//   std::string key = HeadKey({.run = 1, .attempt = 1, .seq = 12});
+//   HeadId id;
+//   if (!DecodeHeadKey(key, &id)) return CorruptRow("heads", key, "key", value);
 //
 // Integers are big-endian, signed ones with the sign bit flipped. Strings have 00 escaped as 00 FF
 // and end with 00 01, so that a prefix sorts first. Decoders take exactly one whole key and answer
@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "daemon/model/series.h"
+#include "daemon/store/window.h"
 
 namespace foreshock::store {
 
@@ -28,12 +29,30 @@ enum class RowKind : char {
   kEvent = 'E',         // step, attempt, kind, name, detail
   kCoactivation = 'C',  // attempt, layer
   kSeries = 'S',        // indicator, layer, unit, unit id, unit name
-  kStep = 'T',          // attempt, step
+  kStep = 'T',          // attempt, step; format 0 only
+  kMigration = 'M',     // run 0
 };
 
 // Rows of the store itself; runs count from 1.
 inline constexpr uint32_t kStoreRun = 0;
 
+// A closed step that is not in chunks yet.
+struct HeadId {
+  uint32_t run = 0;
+  uint32_t attempt = 0;
+  uint64_t seq = 0;  // rises with every head that is written
+  friend bool operator==(const HeadId&, const HeadId&) = default;
+};
+
+struct ChunkId {
+  uint32_t run = 0;
+  uint32_t series = 0;
+  uint32_t attempt = 0;
+  Window window{};
+  friend bool operator==(const ChunkId&, const ChunkId&) = default;
+};
+
+// Format 0.
 struct PointId {
   uint32_t run = 0;
   uint32_t series = 0;
@@ -42,6 +61,7 @@ struct PointId {
   friend bool operator==(const PointId&, const PointId&) = default;
 };
 
+// Format 0.
 struct StepId {
   uint32_t run = 0;
   uint32_t attempt = 0;
@@ -61,6 +81,7 @@ struct ReportId {
 
 // Column family `default`.
 std::string FormatKey();
+std::string MigrationKey();
 std::string RunKey(std::string_view name);
 std::string AttemptKey(uint32_t run, uint32_t attempt);
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
@@ -70,15 +91,23 @@ std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind
                      std::string_view name, std::string_view detail);
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer);
 std::string SeriesRowKey(uint32_t run, const SeriesKey& series);
-std::string StepKey(const StepId& id);
-// Column families `open` and `points`.
+// The other column families.
 std::string ReportKey(const ReportId& id);
+std::string HeadKey(const HeadId& id);
+// Ordered by the last step of the window, so that one forward seek finds the chunk of a step.
+std::string ChunkKey(const ChunkId& id);
+// Before every chunk of (run, series, attempt) that ends at `last` or later, after all others.
+std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64_t last);
+// Format 0.
+std::string StepKey(const StepId& id);
 std::string PointKey(const PointId& id);
 
 bool DecodeRunKey(std::string_view key, std::string* name);
 bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series);
-bool DecodeStepKey(std::string_view key, StepId* id);
 bool DecodeReportKey(std::string_view key, ReportId* id);
+bool DecodeHeadKey(std::string_view key, HeadId* id);
+bool DecodeChunkKey(std::string_view key, ChunkId* id);
+bool DecodeStepKey(std::string_view key, StepId* id);
 bool DecodePointKey(std::string_view key, PointId* id);
 
 // Prefixes to scan by.
@@ -89,6 +118,7 @@ std::string KindPrefix(uint32_t run, RowKind kind, uint32_t attempt);
 std::string SeriesPrefix(uint32_t run, std::string_view indicator_prefix);
 std::string OpenPrefix(uint32_t run, uint32_t attempt);  // `open`
 std::string OpenPrefix(uint32_t run, uint32_t attempt, int64_t step);
+std::string HeadPrefix(uint32_t run, uint32_t attempt);  // `heads`
 
 // The first key after every key that starts with `prefix`; empty when there is none.
 std::string PrefixEnd(std::string prefix);

@@ -9,6 +9,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
+#include "daemon/store/buckets.h"
 #include "daemon/store/lineage.h"
 #include "daemon/store/read_view.h"
 #include "daemon/store/row_codec.h"
@@ -75,13 +76,28 @@ void VisitAll(const std::vector<Row>& rows, const std::function<bool(const Row&)
   }
 }
 
+Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
+  Bucket bucket{.first_step = start, .count = points.size()};
+  bucket.min = bucket.max = points.front().value;
+  long double sum = 0;
+  for (const Point& point : points) {
+    bucket.min = std::min(bucket.min, point.value);
+    bucket.max = std::max(bucket.max, point.value);
+    sum += point.value;
+    bucket.flags |= point.flags;
+  }
+  bucket.mean = std::clamp(static_cast<double>(sum / static_cast<long double>(points.size())),
+                           bucket.min, bucket.max);
+  bucket.last = points.back().value;
+  bucket.last_step = points.back().step;
+  bucket.attempt = points.back().attempt;
+  return bucket;
+}
+
 // What comes back out of a stored point.
 Point Stored(const Sample& sample, const StepRow& step) {
-  Point point{step.attempt, step.step, 0, 0};
-  store::DecodePoint(
-      store::EncodePoint(StorageOf(sample.series.indicator), sample.value, sample.flags),
-      &point.value, &point.flags);
-  return point;
+  return {step.attempt, step.step, store::Kept(StorageOf(sample.series.indicator), sample.value),
+          sample.flags};
 }
 
 class MemoryStore final : public Store {
@@ -159,16 +175,34 @@ class MemoryStore final : public Store {
     });
   }
 
-  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
-                      const std::function<bool(const Point&)>& visit) const override {
-    FORESHOCK_ASSIGN_OR_RETURN(
-        const std::vector<Point> points, Read<std::vector<Point>>(run, [&](const RunData& data) {
-          const auto found = data.points.find(series);
-          return found == data.points.end()
-                     ? std::vector<Point>()
-                     : RowsOf(found->second, store::Stretches(Values(data.attempts), range));
-        }));
-    VisitAll(points, visit);
+  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
+                      const StepRange& range,
+                      const std::function<bool(size_t, const Point&)>& visit) const override {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<Point>> points,
+                               PointsOf(run, series, range));
+    for (size_t i = 0; i < points.size(); ++i) {
+      for (const Point& point : points[i]) {
+        if (!visit(i, point)) return absl::OkStatus();
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                       const StepRange& range, int64_t bucket_steps,
+                       const std::function<bool(size_t, const Bucket&)>& visit) const override {
+    FORESHOCK_RETURN_IF_ERROR(store::CheckBucketSteps(bucket_steps));
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<Point>> points,
+                               PointsOf(run, series, range));
+    for (size_t i = 0; i < points.size(); ++i) {
+      std::map<int64_t, std::vector<Point>> by_bucket;
+      for (const Point& point : points[i]) {
+        by_bucket[store::BucketStart(point.step, bucket_steps)].push_back(point);
+      }
+      for (const auto& [start, inside] : by_bucket) {
+        if (!visit(i, BucketOf(start, inside))) return absl::OkStatus();
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -190,6 +224,8 @@ class MemoryStore final : public Store {
     runs_.erase(run);
     return series;
   }
+
+  absl::Status Fold(const std::string& run) override { return Run(run).status(); }
 
   StoreStats Stats() const override {
     MutexLock lock(&mutex_);
@@ -219,6 +255,23 @@ class MemoryStore final : public Store {
     std::vector<std::string> names;
     for (const auto& [name, data] : runs_) names.push_back(name);
     return store::NoSuchRun(run, names);
+  }
+
+  // In the order of `series`, each in step order.
+  absl::StatusOr<std::vector<std::vector<Point>>> PointsOf(const std::string& run,
+                                                           absl::Span<const SeriesKey> series,
+                                                           const StepRange& range) const {
+    using Found = std::vector<std::vector<Point>>;
+    return Read<Found>(run, [&](const RunData& data) {
+      const std::vector<Stretch> stretches = store::Stretches(Values(data.attempts), range);
+      Found points;
+      for (const SeriesKey& key : series) {
+        const auto found = data.points.find(key);
+        points.push_back(found == data.points.end() ? std::vector<Point>()
+                                                    : RowsOf(found->second, stretches));
+      }
+      return points;
+    });
   }
 
   RunData& RunOf(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

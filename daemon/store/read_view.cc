@@ -9,11 +9,27 @@
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/seal.h"
 
 namespace foreshock::store {
 namespace {
 
 std::string_view StdView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+// The same, after the damage that it may tell of was counted.
+absl::Status Noted(DamageWatch* damage, absl::Status status) {
+  damage->Note(status);
+  return status;
+}
+
+absl::StatusOr<std::string_view> Unsealed(DamageWatch* damage, Family family, std::string_view key,
+                                          std::string_view value) {
+  std::string_view row = value;
+  if (!Unseal(key, &row)) {
+    return Noted(damage, WrongChecksum(FamilyName(family), key, value));
+  }
+  return row;
+}
 
 }  // namespace
 
@@ -26,6 +42,10 @@ absl::StatusOr<ReadView> ReadView::Of(const DatabaseHolder& holder) {
   return ReadView(std::move(lease));
 }
 
+ReadView ReadView::Of(const Database& database) {
+  return ReadView(DatabaseHolder::Lease(nullptr, &database));
+}
+
 absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
                                                          const std::string& key) const {
   rocksdb::ReadOptions options;
@@ -34,8 +54,12 @@ absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
   const rocksdb::Status got = lease_->db()->Get(options, lease_->family(family), key, &value);
   if (got.IsNotFound()) return std::nullopt;
   if (!got.ok()) {
-    return FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family)));
+    return Noted(&lease_->damage(),
+                 FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family))));
   }
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
+                             Unsealed(&lease_->damage(), family, key, value));
+  value.resize(row.size());
   return value;
 }
 
@@ -48,10 +72,14 @@ absl::Status ReadView::Scan(Family family, const std::string& begin, const std::
   const std::unique_ptr<rocksdb::Iterator> it(
       lease_->db()->NewIterator(options, lease_->family(family)));
   for (it->Seek(begin); it->Valid(); it->Next()) {
-    FORESHOCK_ASSIGN_OR_RETURN(const bool more, visit(StdView(it->key()), StdView(it->value())));
+    const std::string_view key = StdView(it->key());
+    FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
+                               Unsealed(&lease_->damage(), family, key, StdView(it->value())));
+    FORESHOCK_ASSIGN_OR_RETURN(const bool more, visit(key, row));
     if (!more) return absl::OkStatus();
   }
-  return FromRocks(it->status(), absl::StrCat("store: cannot scan family ", FamilyName(family)));
+  return Noted(&lease_->damage(), FromRocks(it->status(), absl::StrCat("store: cannot scan family ",
+                                                                       FamilyName(family))));
 }
 
 absl::Status ReadView::ScanPrefix(Family family, const std::string& prefix, Visit visit) const {
@@ -96,6 +124,29 @@ absl::StatusOr<std::vector<model::AttemptRow>> ReadView::Attempts(uint32_t run) 
         return true;
       }));
   return rows;
+}
+
+RowIterator::RowIterator(const ReadView& view, Family family, const std::string& prefix)
+    : damage_(&view.lease_->damage()),
+      family_(family),
+      begin_(prefix),
+      end_(PrefixEnd(prefix)),
+      lower_(begin_),
+      upper_(end_) {
+  rocksdb::ReadOptions options;
+  options.snapshot = view.snapshot_->snapshot();
+  options.iterate_lower_bound = &lower_;
+  if (!end_.empty()) options.iterate_upper_bound = &upper_;
+  it_.reset(view.lease_->db()->NewIterator(options, view.lease_->family(family)));
+}
+
+absl::StatusOr<std::string_view> RowIterator::Value() const {
+  return Unsealed(damage_, family_, key(), StdView(it_->value()));
+}
+
+absl::Status RowIterator::status() const {
+  return Noted(damage_, FromRocks(it_->status(),
+                                  absl::StrCat("store: cannot read family ", FamilyName(family_))));
 }
 
 absl::Status NoSuchRun(const std::string& run, const std::vector<std::string>& names) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,11 +16,13 @@
 #include "daemon/model/rows.pb.h"
 #include "daemon/store/database.h"
 #include "google/protobuf/message_lite.h"
+#include "rocksdb/iterator.h"
 #include "rocksdb/snapshot.h"
 
 namespace foreshock::store {
 
-// Holds a lease of the database and a snapshot. Thread-compatible.
+// Holds a lease of the database and a snapshot. Values are handed out without their checksum, which
+// has been checked: DataLoss names family and key where it is wrong. Thread-compatible.
 class ReadView {
  public:
   // More: true, stop: false, or why the row cannot be read.
@@ -27,6 +30,8 @@ class ReadView {
       absl::FunctionRef<absl::StatusOr<bool>(std::string_view key, std::string_view value)>;
 
   static absl::StatusOr<ReadView> Of(const DatabaseHolder& holder);
+  // Of a database that outlives it.
+  static ReadView Of(const Database& database);
   ReadView(ReadView&&) = default;
 
   absl::StatusOr<std::optional<std::string>> Get(Family family, const std::string& key) const;
@@ -41,11 +46,43 @@ class ReadView {
   absl::StatusOr<uint32_t> RunId(const std::string& run) const;
   absl::StatusOr<std::vector<model::AttemptRow>> Attempts(uint32_t run) const;
 
+  const Database& database() const { return *lease_; }
+
  private:
+  friend class RowIterator;
   explicit ReadView(DatabaseHolder::Lease lease);
 
   DatabaseHolder::Lease lease_;
   std::unique_ptr<rocksdb::ManagedSnapshot> snapshot_;  // goes before the lease
+};
+
+// Goes to and fro over the rows of a family that begin with a prefix; cheaper than a scan each
+// where many places are looked at. Must not outlive its view. Thread-compatible.
+class RowIterator {
+ public:
+  RowIterator(const ReadView& view, Family family, const std::string& prefix);
+  RowIterator(const RowIterator&) = delete;
+  RowIterator& operator=(const RowIterator&) = delete;
+
+  void Seek(const std::string& key) { it_->Seek(key); }             // first row not before `key`
+  void SeekBack(const std::string& key) { it_->SeekForPrev(key); }  // last row not after `key`
+  void Next() { it_->Next(); }
+
+  bool Valid() const { return it_->Valid(); }
+  std::string_view key() const { return {it_->key().data(), it_->key().size()}; }
+  // As ReadView's values.
+  absl::StatusOr<std::string_view> Value() const;
+  // Why it is not valid: OK at the end.
+  absl::Status status() const;
+
+ private:
+  DamageWatch* const damage_;
+  const Family family_;
+  const std::string begin_;
+  const std::string end_;
+  const rocksdb::Slice lower_;
+  const rocksdb::Slice upper_;
+  std::unique_ptr<rocksdb::Iterator> it_;
 };
 
 // The NotFound of a run, with the names there are (the first 20).

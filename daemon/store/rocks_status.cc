@@ -19,6 +19,15 @@ bool SaysErrno(const std::string& text, int error) {
   return absl::StrContains(text, std::strerror(error));
 }
 
+absl::Status BadRow(absl::string_view what, absl::string_view family, std::string_view key,
+                    std::string_view value) {
+  return absl::DataLossError(
+      absl::StrCat("store: ", what, " in family ", family, ", key ",
+                   absl::BytesToHexString(AbslView(key.substr(0, kKeyBytesShown))),
+                   key.size() > kKeyBytesShown ? "... (" : " (", key.size(), " bytes), value of ",
+                   value.size(), " bytes"));
+}
+
 }  // namespace
 
 absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
@@ -58,11 +67,11 @@ absl::Status FromErrno(int error, absl::string_view what) {
 
 absl::Status CorruptRow(absl::string_view family, std::string_view key, absl::string_view what,
                         std::string_view value) {
-  return absl::DataLossError(
-      absl::StrCat("store: corrupt ", what, " in family ", family, ", key ",
-                   absl::BytesToHexString(AbslView(key.substr(0, kKeyBytesShown))),
-                   key.size() > kKeyBytesShown ? "... (" : " (", key.size(), " bytes), value of ",
-                   value.size(), " bytes"));
+  return BadRow(absl::StrCat("corrupt ", what), family, key, value);
+}
+
+absl::Status WrongChecksum(absl::string_view family, std::string_view key, std::string_view value) {
+  return BadRow("wrong checksum", family, key, value);
 }
 
 }  // namespace foreshock::store

@@ -16,9 +16,11 @@ absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what);
 // The same for an errno.
 absl::Status FromErrno(int error, absl::string_view what);
 
-// DataLoss that names the row: "store: corrupt point in family points, key 00000001...: 9 bytes".
+// DataLoss that names the row: "store: corrupt chunk in family chunks, key 00000001...: 9 bytes".
 absl::Status CorruptRow(absl::string_view family, std::string_view key, absl::string_view what,
                         std::string_view value);
+// The same of a row that does not bear out its checksum.
+absl::Status WrongChecksum(absl::string_view family, std::string_view key, std::string_view value);
 
 // An absl::string_view of a std::string_view or rocksdb::Slice.
 template <typename Bytes>

@@ -1,19 +1,27 @@
 #include "daemon/store/rocks_store.h"
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/batch_writer.h"
+#include "daemon/store/buckets.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/directory.h"
+#include "daemon/store/fold.h"
+#include "daemon/store/fold_queue.h"
+#include "daemon/store/head_codec.h"
 #include "daemon/store/key_codec.h"
-#include "daemon/store/lineage.h"
+#include "daemon/store/point_reads.h"
 #include "daemon/store/read_view.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
@@ -41,14 +49,18 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
 
 class RocksStore final : public Store {
  public:
-  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::unique_ptr<Database> database)
-      : options_(options), env_(env), holder_(options, env, std::move(database)) {}
+  RocksStore(const StoreOptions& options, rocksdb::Env* env, std::shared_ptr<DamageWatch> damage,
+             std::unique_ptr<Database> database)
+      : options_(options),
+        env_(env),
+        damage_(std::move(damage)),
+        holder_(options, env, damage_, std::move(database)),
+        writer_(options.precision),
+        fold_queue_(options.open_points, options.idle_fold) {}
+  ~RocksStore() override;
 
-  // Reads what the writer must know.
-  absl::Status Load() {
-    MutexLock lock(&writer_mutex_);
-    return LoadLocked();
-  }
+  // Reads what the writer must know, and begins to fold by itself.
+  absl::Status Start();
 
   absl::Status Write(const StoreBatch& batch) override;
   absl::Status Sync() override;
@@ -68,12 +80,18 @@ class RocksStore final : public Store {
 
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override;
-  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
-                      const std::function<bool(const Point&)>& visit) const override;
+  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
+                      const StepRange& range,
+                      const std::function<bool(size_t, const Point&)>& visit) const override;
+  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                       const StepRange& range, int64_t bucket_steps,
+                       const std::function<bool(size_t, const Bucket&)>& visit) const override;
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override;
 
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override;
+
+  absl::Status Fold(const std::string& run) override;
 
   StoreStats Stats() const override;
 
@@ -87,24 +105,71 @@ class RocksStore final : public Store {
   // Hands the space of a deleted run back to the file system.
   absl::Status Reclaim(uint32_t run);
 
+  // Which heads there are. What cannot be read is left out and said: their points are not lost, and
+  // whoever reads them is told.
+  void LoadFoldQueue(const ReadView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // Folds everything that the run holds now. Aborted if it is deleted meanwhile.
+  absl::Status FoldRun(uint32_t run);
+  // One fold of at most open_points; false: there is nothing left to fold.
+  absl::StatusOr<bool> FoldOnce(uint32_t run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(fold_mutex_);
+  // FoldRun by the store's own decision: failures are logged and counted, not handed on.
+  void FoldAndTell(uint32_t run);
+  void FoldInBackground();
+
   const StoreOptions options_;
   rocksdb::Env* const env_;
+  const std::shared_ptr<DamageWatch> damage_;
   DatabaseHolder holder_;
 
+  // Held over a fold: nobody else writes chunks. Taken before writer_mutex_, never by a read.
+  Mutex fold_mutex_;
   // Held over a write: there is one writer at a time. Never taken by a read.
-  Mutex writer_mutex_;
+  Mutex writer_mutex_ ABSL_ACQUIRED_AFTER(fold_mutex_);
   BatchWriter writer_ ABSL_GUARDED_BY(writer_mutex_);
+  FoldQueue fold_queue_ ABSL_GUARDED_BY(writer_mutex_);
+  CondVar fold_due_;  // with writer_mutex_
+  bool fold_sleeps_for_ever_ ABSL_GUARDED_BY(writer_mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(writer_mutex_) = false;
+
+  // A fold that began at another number is called off, lest it brings back what was deleted.
+  std::atomic<uint64_t> deletions_{0};
+  std::atomic<bool> stopping_{false};
 
   std::atomic<bool> writable_{true};
   std::atomic<uint64_t> series_{0};
   std::atomic<uint64_t> points_written_{0};
   std::atomic<uint64_t> batches_written_{0};
+  std::atomic<uint64_t> open_points_{0};
+  std::atomic<uint64_t> points_folded_{0};
+  std::atomic<uint64_t> fold_failures_{0};
+
+  std::thread folder_;
 };
+
+RocksStore::~RocksStore() {
+  stopping_ = true;
+  {
+    MutexLock lock(&writer_mutex_);
+    stop_ = true;
+    fold_due_.NotifyAll();
+  }
+  if (folder_.joinable()) folder_.join();
+}
+
+absl::Status RocksStore::Start() {
+  {
+    MutexLock lock(&writer_mutex_);
+    FORESHOCK_RETURN_IF_ERROR(LoadLocked());
+  }
+  if (!options_.read_only) folder_ = std::thread([this] { FoldInBackground(); });
+  return absl::OkStatus();
+}
 
 absl::Status RocksStore::LoadLocked() {
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
   FORESHOCK_RETURN_IF_ERROR(writer_.Load(view));
   series_ = writer_.series();
+  LoadFoldQueue(view);
   return absl::OkStatus();
 }
 
@@ -123,6 +188,7 @@ absl::Status RocksStore::MakeWritable() {
 }
 
 absl::Status RocksStore::Commit(const Database& database, rocksdb::WriteBatch* batch, bool sync) {
+  if (damage_->TakeFailedCompaction()) FORESHOCK_RETURN_IF_ERROR(database.SuspendCompactions());
   rocksdb::WriteOptions options;
   options.sync = sync;
   const rocksdb::Status written = database.db()->Write(options, batch);
@@ -133,27 +199,40 @@ absl::Status RocksStore::Commit(const Database& database, rocksdb::WriteBatch* b
 
 absl::Status RocksStore::Write(const StoreBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
-  MutexLock lock(&writer_mutex_);
-  FORESHOCK_RETURN_IF_ERROR(MakeWritable());
-  absl::Status status;
+  absl::flat_hash_set<uint32_t> overfull;
   {
-    FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
-    FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
-    rocksdb::WriteBatch rows;
-    status = writer_.Append(batch, *lease, view, &rows);
-    if (status.ok()) status = Commit(*lease, &rows, /*sync=*/false);
-  }
-  if (!status.ok()) {
-    // Ids that were handed out for this batch do not exist.
-    if (const absl::Status loaded = LoadLocked(); !loaded.ok()) {
-      writable_ = false;
-      LogError("store", "reading ids failed", {{"error", loaded.ToString()}});
+    MutexLock lock(&writer_mutex_);
+    FORESHOCK_RETURN_IF_ERROR(MakeWritable());
+    absl::StatusOr<std::vector<BatchWriter::NewHead>> heads;
+    absl::Status status;
+    {
+      FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
+      FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+      rocksdb::WriteBatch rows;
+      heads = writer_.Append(batch, *lease, view, &rows);
+      status = heads.ok() ? Commit(*lease, &rows, /*sync=*/false) : heads.status();
     }
-    return status;
+    if (!status.ok()) {
+      // Ids that were handed out for this batch do not exist.
+      if (const absl::Status loaded = LoadLocked(); !loaded.ok()) {
+        writable_ = false;
+        LogError("store", "reading ids failed", {{"error", loaded.ToString()}});
+      }
+      return status;
+    }
+    series_ = writer_.series();
+    ++batches_written_;
+    for (const ClosedStep& step : batch.steps) points_written_ += step.samples.size();
+    const FoldQueue::Time now = std::chrono::steady_clock::now();
+    for (const BatchWriter::NewHead& head : *heads) {
+      fold_queue_.Added(head.run, head.points, head.run_series, now);
+      if (fold_queue_.Overfull(head.run, now)) overfull.insert(head.run);
+    }
+    open_points_ = fold_queue_.points();
+    // The folder sleeps until something is due, or for ever if there is nothing.
+    if (fold_queue_.Due(now).has_value() || fold_sleeps_for_ever_) fold_due_.NotifyAll();
   }
-  series_ = writer_.series();
-  ++batches_written_;
-  for (const ClosedStep& step : batch.steps) points_written_ += step.samples.size();
+  for (const uint32_t run : overfull) FoldAndTell(run);
   return absl::OkStatus();
 }
 
@@ -259,65 +338,28 @@ absl::StatusOr<std::vector<SeriesKey>> RocksStore::Series(const std::string& run
   return keys;
 }
 
-absl::Status RocksStore::Points(const std::string& run, const SeriesKey& series,
+absl::Status RocksStore::Points(const std::string& run, absl::Span<const SeriesKey> series,
                                 const StepRange& range,
-                                const std::function<bool(const Point&)>& visit) const {
+                                const std::function<bool(size_t, const Point&)>& visit) const {
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
-  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t run_id, view.RunId(run));
-  const std::string series_key = SeriesRowKey(run_id, series);
-  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> series_row,
-                             view.Get(Family::kRows, series_key));
-  if (!series_row.has_value()) return absl::OkStatus();
-  uint32_t id = 0;
-  if (!DecodeSeriesId(*series_row, &id)) {
-    return CorruptRow(FamilyName(Family::kRows), series_key, "series row", *series_row);
-  }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run_id));
-  bool more = true;
-  for (const Stretch& stretch : Stretches(attempts, range)) {
-    FORESHOCK_RETURN_IF_ERROR(view.Scan(
-        Family::kPoints, PointKey({run_id, id, stretch.attempt, stretch.first}),
-        PrefixEnd(PointKey({run_id, id, stretch.attempt, stretch.last})),
-        [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-          PointId point_id;
-          Point point;
-          if (!DecodePointKey(key, &point_id) || !DecodePoint(value, &point.value, &point.flags)) {
-            return CorruptRow(FamilyName(Family::kPoints), key, "point", value);
-          }
-          point.attempt = point_id.attempt;
-          point.step = point_id.step;
-          more = visit(point);
-          return more;
-        }));
-    if (!more) break;
-  }
-  return absl::OkStatus();
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
+  return ReadPoints(view, id, series, range, visit);
+}
+
+absl::Status RocksStore::Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                                 const StepRange& range, int64_t bucket_steps,
+                                 const std::function<bool(size_t, const Bucket&)>& visit) const {
+  FORESHOCK_RETURN_IF_ERROR(CheckBucketSteps(bucket_steps));
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
+  return ReadBuckets(view, id, series, range, bucket_steps, visit);
 }
 
 absl::Status RocksStore::Steps(const std::string& run, const StepRange& range,
                                const std::function<bool(const StepRow&)>& visit) const {
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
-  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t run_id, view.RunId(run));
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run_id));
-  bool more = true;
-  for (const Stretch& stretch : Stretches(attempts, range)) {
-    FORESHOCK_RETURN_IF_ERROR(
-        view.Scan(Family::kRows, StepKey({run_id, stretch.attempt, stretch.first}),
-                  PrefixEnd(StepKey({run_id, stretch.attempt, stretch.last})),
-                  [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-                    StepId id;
-                    StepRow row;
-                    if (!DecodeStepKey(key, &id) || !DecodeStep(value, &row)) {
-                      return CorruptRow(FamilyName(Family::kRows), key, "step row", value);
-                    }
-                    row.attempt = id.attempt;
-                    row.step = id.step;
-                    more = visit(row);
-                    return more;
-                  }));
-    if (!more) break;
-  }
-  return absl::OkStatus();
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
+  return ReadSteps(view, id, range, visit);
 }
 
 absl::StatusOr<uint64_t> RocksStore::DeleteRun(const std::string& run) {
@@ -331,6 +373,7 @@ absl::StatusOr<uint64_t> RocksStore::DeleteRun(const std::string& run) {
     FORESHOCK_ASSIGN_OR_RETURN(id, view.RunId(run));
     rocksdb::WriteBatch rows;
     FORESHOCK_ASSIGN_OR_RETURN(series, writer_.AppendDeletion(run, id, *lease, &rows));
+    ++deletions_;
     // Synced: files are given back below, and the log must not forget why.
     const absl::Status committed = Commit(*lease, &rows, /*sync=*/true);
     if (!committed.ok()) {
@@ -338,7 +381,11 @@ absl::StatusOr<uint64_t> RocksStore::DeleteRun(const std::string& run) {
       return committed;
     }
     series_ = writer_.series();
+    fold_queue_.Forget(id);
+    open_points_ = fold_queue_.points();
   }
+  // A fold under way holds on to what was deleted; it is called off and goes.
+  { MutexLock lock(&fold_mutex_); }
   if (const absl::Status reclaimed = Reclaim(id); !reclaimed.ok()) {
     LogWarning("store", "the space of a deleted run is given back later",
                {{"run", run}, {"error", reclaimed.ToString()}});
@@ -352,7 +399,7 @@ absl::Status RocksStore::Reclaim(uint32_t run) {
   const std::string end_key = PrefixEnd(begin_key);
   const rocksdb::Slice begin(begin_key);
   const rocksdb::Slice end(end_key);
-  for (const Family family : {Family::kRows, Family::kOpen, Family::kPoints}) {
+  for (const Family family : kAllFamilies) {
     rocksdb::ColumnFamilyHandle* handle = lease->family(family);
     // Files of this run alone go at once; the deletion is newer than all of them and not in one.
     rocksdb::Status status =
@@ -366,12 +413,122 @@ absl::Status RocksStore::Reclaim(uint32_t run) {
   return absl::OkStatus();
 }
 
+void RocksStore::LoadFoldQueue(const ReadView& view) {
+  const FoldQueue::Time now = std::chrono::steady_clock::now();
+  fold_queue_.Clear();
+  uint32_t series_of = 0;
+  uint32_t series = 0;
+  const absl::Status read =
+      view.ScanPrefix(Family::kHeads, "",
+                      [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
+                        HeadId id;
+                        HeadReader head;
+                        if (!DecodeHeadKey(key, &id) || !head.Open(bytes)) {
+                          return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
+                        }
+                        if (id.run != series_of) {
+                          series_of = id.run;
+                          series = writer_.SeriesOfRun(id.run);
+                        }
+                        fold_queue_.Added(id.run, head.points(), series, now);
+                        return true;
+                      });
+  if (!read.ok()) LogError("store", "steps cannot be folded", {{"error", read.ToString()}});
+  open_points_ = fold_queue_.points();
+}
+
+absl::Status RocksStore::Fold(const std::string& run) {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", options_.directory, " is open for reading only"));
+  }
+  uint32_t id = 0;
+  {
+    FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+    FORESHOCK_ASSIGN_OR_RETURN(id, view.RunId(run));
+  }
+  return FoldRun(id);
+}
+
+absl::Status RocksStore::FoldRun(uint32_t run) {
+  MutexLock folding(&fold_mutex_);
+  for (bool more = true; more;) {
+    FORESHOCK_ASSIGN_OR_RETURN(more, FoldOnce(run));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> RocksStore::FoldOnce(uint32_t run) {
+  const uint64_t deletions = deletions_;
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(RunFold fold, RunFold::Of(view, run, options_.open_points));
+  const auto called_off = [&]() -> absl::Status {
+    if (stopping_) return absl::AbortedError("store: is being closed");
+    if (deletions_ != deletions) return absl::AbortedError("store: a run was deleted meanwhile");
+    if (!writable_) return absl::UnavailableError("store: cannot fold after a failed write");
+    return absl::OkStatus();
+  };
+  const auto commit = [&](rocksdb::WriteBatch* batch, uint64_t heads,
+                          uint64_t points) -> absl::Status {
+    // Asked before too: a writer that reopens the database waits for this fold to end.
+    FORESHOCK_RETURN_IF_ERROR(called_off());
+    MutexLock lock(&writer_mutex_);
+    FORESHOCK_RETURN_IF_ERROR(called_off());
+    FORESHOCK_RETURN_IF_ERROR(Commit(view.database(), batch, /*sync=*/false));
+    fold_queue_.Folded(run, heads, points);
+    open_points_ = fold_queue_.points();
+    points_folded_ += points;
+    return absl::OkStatus();
+  };
+  FORESHOCK_RETURN_IF_ERROR(fold.Write(commit, called_off));
+  return !fold.complete();
+}
+
+void RocksStore::FoldAndTell(uint32_t run) {
+  const absl::Status folded = FoldRun(run);
+  if (folded.ok() || absl::IsAborted(folded)) return;  // called off: what is left comes up again
+  ++fold_failures_;
+  LogEvery("store fold", LogLevel::kError, "store",
+           "closed steps cannot be put into chunks; they stay as they were written",
+           {{"error", folded.ToString()}});
+  MutexLock lock(&writer_mutex_);
+  fold_queue_.Failed(run, std::chrono::steady_clock::now());
+}
+
+void RocksStore::FoldInBackground() {
+  for (;;) {
+    std::optional<uint32_t> run;
+    {
+      MutexLock lock(&writer_mutex_);
+      for (;;) {
+        if (stop_) return;
+        const FoldQueue::Time now = std::chrono::steady_clock::now();
+        run = fold_queue_.Due(now);
+        if (run.has_value()) break;
+        const std::optional<FoldQueue::Time> next = fold_queue_.NextDue();
+        fold_sleeps_for_ever_ = !next.has_value();
+        if (next.has_value()) {
+          fold_due_.WaitFor(&writer_mutex_, absl::FromChrono(*next - now));
+        } else {
+          fold_due_.Wait(&writer_mutex_);
+        }
+        fold_sleeps_for_ever_ = false;
+      }
+    }
+    FoldAndTell(*run);
+  }
+}
+
 StoreStats RocksStore::Stats() const {
   StoreStats stats;
   stats.bytes = DirectoryBytes(options_.directory);
   stats.series = series_;
   stats.points_written = points_written_;
   stats.batches_written = batches_written_;
+  stats.open_points = open_points_;
+  stats.points_folded = points_folded_;
+  stats.fold_failures = fold_failures_;
+  stats.damage_found = damage_->found();
   stats.writable = writable_ && !options_.read_only;
   return stats;
 }
@@ -381,9 +538,11 @@ StoreStats RocksStore::Stats() const {
 absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& options,
                                                       rocksdb::Env* env) {
   if (!options.read_only) FORESHOCK_RETURN_IF_ERROR(PrepareDirectory(options.directory));
-  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(options, env));
-  auto store = std::make_unique<RocksStore>(options, env, std::move(database));
-  FORESHOCK_RETURN_IF_ERROR(store->Load());
+  auto damage = std::make_shared<DamageWatch>();
+  FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                             Database::Open(options, env, damage));
+  auto store = std::make_unique<RocksStore>(options, env, damage, std::move(database));
+  FORESHOCK_RETURN_IF_ERROR(store->Start());
   return store;
 }
 

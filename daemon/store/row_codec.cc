@@ -5,48 +5,17 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/store/bytes.h"
 
 namespace foreshock::store {
 namespace {
 
 constexpr std::string_view kMagic = "foreshock store";
 
-// Bits of StepRow's last byte.
+// Bits of a StepRow.
 constexpr uint8_t kStepSkipped = 1u << 0;
 constexpr uint8_t kStepPartial = 1u << 1;
 constexpr uint8_t kStepLate = 1u << 2;
-
-void PutFixed(uint64_t value, int bytes, std::string* out) {
-  for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
-}
-
-void PutVarint(uint64_t value, std::string* out) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
-  out->push_back(static_cast<char>(value));
-}
-
-bool TakeFixed(size_t bytes, std::string_view* in, uint64_t* value) {
-  if (in->size() < bytes) return false;
-  *value = 0;
-  for (size_t i = 0; i < bytes; ++i) {
-    *value |= static_cast<uint64_t>(static_cast<uint8_t>((*in)[i])) << (8 * i);
-  }
-  in->remove_prefix(bytes);
-  return true;
-}
-
-// Shortest form only, at most `max`.
-bool TakeVarint(uint64_t max, std::string_view* in, uint64_t* value) {
-  *value = 0;
-  for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
-    const uint64_t byte = static_cast<uint8_t>(in->front());
-    in->remove_prefix(1);
-    if (shift == 63 && byte > 1) return false;
-    *value |= (byte & 0x7f) << shift;
-    if (byte < 0x80) return (byte != 0 || shift == 0) && *value <= max;
-  }
-  return false;
-}
 
 bool FitsF32(double value) {
   // Compared before the conversion: converting what is out of range is undefined.
@@ -78,52 +47,57 @@ bool DecodeFormat(std::string_view row, uint32_t* format) {
   return row.empty();
 }
 
-std::string EncodePoint(Storage storage, double value, uint32_t flags) {
-  if ((storage == Storage::kF32 && !FitsF32(value)) ||
-      (storage == Storage::kI64 && !FitsI64(value))) {
-    storage = Storage::kF64;
-  }
-  std::string row;
-  row.push_back(static_cast<char>(storage));
-  PutVarint(flags, &row);
-  switch (storage) {
-    case Storage::kF32:
-      PutFixed(std::bit_cast<uint32_t>(static_cast<float>(value)), 4, &row);
-      break;
-    case Storage::kF64:
-      PutFixed(std::bit_cast<uint64_t>(value), 8, &row);
-      break;
-    case Storage::kI64:
-      PutFixed(static_cast<uint64_t>(static_cast<int64_t>(value)), 8, &row);
-      break;
-  }
-  return row;
+Storage StoredAs(Storage storage, double value) {
+  const bool fits = storage == Storage::kF32   ? FitsF32(value)
+                    : storage == Storage::kI64 ? FitsI64(value)
+                                               : true;
+  return fits ? storage : Storage::kF64;
 }
 
-bool DecodePoint(std::string_view row, double* value, uint32_t* flags) {
-  if (row.empty()) return false;
-  const auto storage = static_cast<Storage>(row.front());
-  row.remove_prefix(1);
+double Kept(Storage storage, double value) {
+  return StoredAs(storage, value) == Storage::kF32 ? double{static_cast<float>(value)} : value;
+}
+
+void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out) {
+  out->push_back(static_cast<char>(storage));
+  PutVarint(flags, out);
+  switch (storage) {
+    case Storage::kF32:
+      PutFixed(std::bit_cast<uint32_t>(static_cast<float>(value)), 4, out);
+      break;
+    case Storage::kF64:
+      PutFixed(std::bit_cast<uint64_t>(value), 8, out);
+      break;
+    case Storage::kI64:
+      PutFixed(static_cast<uint64_t>(static_cast<int64_t>(value)), 8, out);
+      break;
+  }
+}
+
+bool TakePoint(std::string_view* in, double* value, uint32_t* flags) {
+  if (in->empty()) return false;
+  const auto storage = static_cast<Storage>(in->front());
+  in->remove_prefix(1);
   uint64_t bits = 0;
-  if (!TakeVarint(std::numeric_limits<uint32_t>::max(), &row, &bits)) return false;
+  if (!TakeVarint(kU32Max, in, &bits)) return false;
   *flags = static_cast<uint32_t>(bits);
   switch (storage) {
     case Storage::kF32:
-      if (!TakeFixed(4, &row, &bits)) return false;
+      if (!TakeFixed(4, in, &bits)) return false;
       *value = std::bit_cast<float>(static_cast<uint32_t>(bits));
       break;
     case Storage::kF64:
-      if (!TakeFixed(8, &row, &bits)) return false;
+      if (!TakeFixed(8, in, &bits)) return false;
       *value = std::bit_cast<double>(bits);
       break;
     case Storage::kI64:
-      if (!TakeFixed(8, &row, &bits)) return false;
+      if (!TakeFixed(8, in, &bits)) return false;
       *value = static_cast<double>(static_cast<int64_t>(bits));
       break;
     default:
       return false;
   }
-  return row.empty() && std::isfinite(*value);
+  return std::isfinite(*value);
 }
 
 absl::Status CheckPoint(const ClosedStep& step, const Sample& sample) {
@@ -133,32 +107,35 @@ absl::Status CheckPoint(const ClosedStep& step, const Sample& sample) {
                                           sample.value, "; only finite values are points"));
 }
 
-std::string EncodeStep(const StepRow& step) {
-  std::string row;
-  PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, &row);
-  PutVarint(step.tokens, &row);
-  PutVarint(step.ranks, &row);
-  row.push_back(static_cast<char>((step.skipped ? kStepSkipped : 0) |
-                                  (step.partial ? kStepPartial : 0) | (step.late ? kStepLate : 0)));
-  return row;
+uint8_t StepBits(const StepRow& step) {
+  return (step.skipped ? kStepSkipped : 0) | (step.partial ? kStepPartial : 0) |
+         (step.late ? kStepLate : 0);
 }
 
-bool DecodeStep(std::string_view row, StepRow* step) {
-  uint64_t time = 0;
-  uint64_t ranks = 0;
-  uint64_t bits = 0;
-  if (!(TakeFixed(8, &row, &time) &&
-        TakeVarint(std::numeric_limits<uint64_t>::max(), &row, &step->tokens) &&
-        TakeVarint(std::numeric_limits<uint32_t>::max(), &row, &ranks) &&
-        TakeFixed(1, &row, &bits) && row.empty())) {
-    return false;
-  }
-  if ((bits & ~uint64_t{kStepSkipped | kStepPartial | kStepLate}) != 0) return false;
-  step->time_unix_ns = static_cast<int64_t>(time);
-  step->ranks = static_cast<uint32_t>(ranks);
+bool SetStepBits(uint64_t bits, StepRow* step) {
   step->skipped = (bits & kStepSkipped) != 0;
   step->partial = (bits & kStepPartial) != 0;
   step->late = (bits & kStepLate) != 0;
+  return bits == StepBits(*step);
+}
+
+void AppendStep(const StepRow& step, std::string* out) {
+  PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, out);
+  PutVarint(step.tokens, out);
+  PutVarint(step.ranks, out);
+  out->push_back(static_cast<char>(StepBits(step)));
+}
+
+bool TakeStep(std::string_view* in, StepRow* step) {
+  uint64_t time = 0;
+  uint64_t ranks = 0;
+  uint64_t bits = 0;
+  if (!(TakeFixed(8, in, &time) && TakeVarint(kU64Max, in, &step->tokens) &&
+        TakeVarint(kU32Max, in, &ranks) && TakeFixed(1, in, &bits) && SetStepBits(bits, step))) {
+    return false;
+  }
+  step->time_unix_ns = static_cast<int64_t>(time);
+  step->ranks = static_cast<uint32_t>(ranks);
   return true;
 }
 

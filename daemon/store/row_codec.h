@@ -1,11 +1,12 @@
 // Values of the store's own rows (points, steps, runs, series, format); all other rows are the
 // messages of daemon/model/rows.proto and shards.proto. Layout: docs/formats/store.md.
 //
-//   std::string row = EncodePoint(Storage::kF32, 1.25, kFlagPartial);
-//   double value;  uint32_t flags;
-//   if (!DecodePoint(row, &value, &flags)) return CorruptRow("points", key, "point");
+//   std::string row = EncodeSeriesId(7);
+//   uint32_t series;
+//   if (!DecodeSeriesId(row, &series)) return CorruptRow("default", key, "series row", row);
 //
-// Decoders take exactly one whole value and answer false to anything else. Pure functions.
+// Decoders take exactly one whole value and answer false to anything else; takers cut one off the
+// front. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +20,34 @@
 
 namespace foreshock::store {
 
-// The format this code reads and writes: "format 0, unstable".
-inline constexpr uint32_t kFormat = 0;
+// The format this code reads and writes. Format 0 is migrated when a store is opened for writing.
+inline constexpr uint32_t kFormat = 1;
 
 std::string EncodeFormat(uint32_t format);
 bool DecodeFormat(std::string_view row, uint32_t* format);
 
-// `value` must be finite. It is stored as `storage` where that keeps it: f32 within 2^-24 relative,
-// i64 exactly. What would overflow, vanish or lose precision beyond that (a float's subnormals, a
-// fraction in a counter) is stored as f64, so a finite value stays finite and a nonzero one
-// nonzero.
-std::string EncodePoint(Storage storage, double value, uint32_t flags);
-bool DecodePoint(std::string_view row, double* value, uint32_t* flags);
+// What the finite `value` of an indicator of `storage` is stored as: `storage` where that keeps it,
+// f32 within 2^-24 relative, i64 exactly. What would overflow, vanish or lose precision beyond that
+// (a float's subnormals, a fraction in a counter) is stored as f64, so a finite value stays finite
+// and a nonzero one nonzero.
+Storage StoredAs(Storage storage, double value);
+// The value that comes back.
+double Kept(Storage storage, double value);
+
+// One point: type, flags, value. `storage` is one that StoredAs answered for the value.
+void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out);
+bool TakePoint(std::string_view* in, double* value, uint32_t* flags);
 
 // Internal, naming run, step and series, if a sample of the step is not finite.
 absl::Status CheckPoint(const ClosedStep& step, const Sample& sample);
 
+// skipped, partial and late as the bits of one number. False: there are others in it.
+uint8_t StepBits(const StepRow& step);
+bool SetStepBits(uint64_t bits, StepRow* step);
+
 // The attempt and the step are in the key and stay untouched.
-std::string EncodeStep(const StepRow& step);
-bool DecodeStep(std::string_view row, StepRow* step);
+void AppendStep(const StepRow& step, std::string* out);
+bool TakeStep(std::string_view* in, StepRow* step);
 
 std::string EncodeRun(uint32_t run, const model::RunRow& row);
 bool DecodeRun(std::string_view row, uint32_t* run, model::RunRow* message);

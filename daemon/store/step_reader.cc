@@ -18,16 +18,13 @@ absl::Status AddPoints(const Store& store, const std::string& run, StepRange ran
                        const std::vector<SeriesKey>& all_series, Steps* steps) {
   range.first = steps->begin()->first;
   range.last = steps->rbegin()->first;
-  for (const SeriesKey& series : all_series) {
-    FORESHOCK_RETURN_IF_ERROR(store.Points(run, series, range, [&](const Point& point) {
-      const auto step = steps->find(point.step);
-      if (step != steps->end() && step->second.row.attempt == point.attempt) {
-        step->second.samples.push_back({series, point.value, point.flags});
-      }
-      return true;
-    }));
-  }
-  return absl::OkStatus();
+  return store.Points(run, all_series, range, [&](size_t series, const Point& point) {
+    const auto step = steps->find(point.step);
+    if (step != steps->end() && step->second.row.attempt == point.attempt) {
+      step->second.samples.push_back({all_series[series], point.value, point.flags});
+    }
+    return true;
+  });
 }
 
 }  // namespace

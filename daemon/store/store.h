@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/series.h"
 #include "daemon/model/shards.pb.h"
@@ -69,11 +71,32 @@ struct SeriesFilter {
   bool Matches(const SeriesKey& key) const;
 };
 
+// What a series did in the steps [first_step, first_step + bucket_steps) of a read. Every field is
+// about points inside the range that was asked for.
+struct Bucket {
+  int64_t first_step = 0;  // a multiple of bucket_steps
+  uint64_t count = 0;      // >= 1: steps without a point make no bucket
+  double min = 0;
+  double mean =
+      0;  // finite, in [min, max]; rounded in another order than a sum over points would be
+  double max = 0;
+  double last = 0;  // the value of the newest step
+  int64_t last_step = 0;
+  uint32_t attempt = 0;  // of the newest step's point
+  uint32_t flags = 0;    // QualityFlag bits of all of them, OR
+
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
 struct StoreStats {
   uint64_t bytes = 0;  // on disk
   uint64_t series = 0;
   uint64_t points_written = 0;  // since it was opened
   uint64_t batches_written = 0;
+  uint64_t open_points = 0;    // written and not in chunks yet, of all runs
+  uint64_t points_folded = 0;  // into chunks, since it was opened
+  uint64_t fold_failures = 0;  // since it was opened; the log says why
+  uint64_t damage_found = 0;   // times it met what the medium has damaged, since it was opened
   bool writable = true;
 };
 
@@ -87,7 +110,8 @@ class Store {
 
   // Atomic. OK means: in the write-ahead log, survives the death of the process. Points are put
   // under (series, attempt, step): writing one again replaces it. Values come back as the catalogue
-  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64.
+  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64; or rounded as
+  // StoreOptions::precision says.
   // Errors: ResourceExhausted on a full disk (nothing of the batch is stored; writing may be tried
   // again), Unavailable when the medium is read-only or failing, DataLoss when rows it must read
   // are corrupt, FailedPrecondition on a store opened read_only, Internal otherwise (a non-finite
@@ -115,11 +139,19 @@ class Store {
   // All series of the run that match, sorted.
   virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                         const SeriesFilter& filter) const = 0;
-  // Points of one series in step order. NotFound if there is no such run; an unknown series has no
-  // points.
-  virtual absl::Status Points(const std::string& run, const SeriesKey& series,
-                              const StepRange& range,
-                              const std::function<bool(const Point&)>& visit) const = 0;
+  // Points of the series, series after series as given, each in step order; `visit` gets the index
+  // in `series`. An unknown series has no points. One call for many series is much cheaper than
+  // many calls: what is not in chunks yet is kept by step, and read once per call.
+  virtual absl::Status Points(
+      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
+      const std::function<bool(size_t series, const Point& point)>& visit) const = 0;
+  // The same points, one Bucket per series and `bucket_steps` steps that has any. Reads the
+  // summaries of chunks where they lie in one bucket. InvalidArgument unless bucket_steps is a
+  // power of two in [1, 2^62].
+  virtual absl::Status Buckets(
+      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
+      int64_t bucket_steps,
+      const std::function<bool(size_t series, const Bucket& bucket)>& visit) const = 0;
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
                              const std::function<bool(const StepRow&)>& visit) const = 0;
 
@@ -127,7 +159,18 @@ class Store {
   // space back to the file system before it returns, beside other reads and writes.
   virtual absl::StatusOr<uint64_t> DeleteRun(const std::string& run) = 0;
 
+  // Puts the closed steps that the run has now into chunks, which the store otherwise does by
+  // itself when there are enough of them. Changes no answer. FailedPrecondition on a store opened
+  // read_only; Aborted when the run is deleted meanwhile; else as Write.
+  virtual absl::Status Fold(const std::string& run) = 0;
+
   virtual StoreStats Stats() const = 0;
+};
+
+// What is kept of a value. Chosen when it is written; what is stored stays as it is.
+enum class Precision : uint8_t {
+  kLossless,  // what the catalogue's storage holds
+  kDeclared,  // besides, rounded to the relative error that the catalogue declares for an indicator
 };
 
 struct StoreOptions {
@@ -136,6 +179,13 @@ struct StoreOptions {
   uint64_t write_buffer_bytes = 16u << 20;  // all column families together
   uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
+  // Closed points of a run that wait to be put into chunks, at most; fewer in a run of few series.
+  // A fold needs 32 bytes of memory for each, a read of all series of all steps up to 48. Beyond
+  // four times as many, a write folds them before it returns.
+  uint64_t open_points = 1u << 20;
+  // A run to which nothing was written for so long is folded whole.
+  absl::Duration idle_fold = absl::Minutes(5);
+  Precision precision = Precision::kLossless;
   bool read_only = false;
 };
 

@@ -10,6 +10,12 @@ function(foreshock_library name)
   target_link_libraries(foreshock_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
+# For ThreadSanitizer every program gets it; why, it says itself.
+if(FORESHOCK_SANITIZE MATCHES "thread")
+  add_library(foreshock_tsan OBJECT ${CMAKE_SOURCE_DIR}/tests/support/tsan_grpc.cc)
+  target_link_libraries(foreshock_tsan PRIVATE gRPC::grpc++)
+endif()
+
 # foreshock_executable(NAME SOURCES main.cc [LINK lib ...])
 function(foreshock_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -17,6 +23,9 @@ function(foreshock_executable name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${FORESHOCK_WARNINGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  if(TARGET foreshock_tsan)
+    target_link_libraries(${name} PRIVATE foreshock_tsan)
+  endif()
 endfunction()
 
 # foreshock_test_properties(LABEL TIMEOUT_SECONDS NAME...)

@@ -16,6 +16,10 @@ for bench in $(find "$build/tests/bench" -maxdepth 1 -type f -name '*_bench' -pe
   count=$((count + 1))
 done
 [ "$count" -gt 0 ] || { echo "bench: no benchmark in $build/tests/bench" >&2; exit 1; }
+printf '\n== store_peers\n'
+/usr/bin/python3 tests/bench/store_peers.py "$build/tests/bench/store_feed" tests/data/captures/*.fscap
 printf '\n== python_overhead\n'
 export PYTHONPATH="$build/python"
 /usr/bin/python3 tests/bench/python_overhead.py "$build/bin/foreshockd"
+printf '\n== proxy\n'
+/usr/bin/python3 tests/bench/proxy_bench.py "$build/bin/foreshock-proxy" --directory="$build"

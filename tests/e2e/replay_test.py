@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """A recorded run through the built programs: pushed, computed, stored, judged, exported, asked for."""
 
+import csv
 import json
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 import urllib.parse
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
 from daemon_process import Daemon, cli, wait_until  # noqa: E402
+from prometheus_process import Prometheus  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAULTY = ROOT / "tests/data/captures/f_attn_201.fscap"
@@ -88,6 +88,57 @@ class ReplayedRun(unittest.TestCase):
         self.assertGreater(len(asked["results"]), 1)
         self.assertEqual(asked, answered)
 
+    def test_buckets_hold_what_the_points_say(self):
+        points = self.ask("query", "demo", "train.loss")["results"][0]["points"]
+        asked = self.ask("query", "demo", "train.loss", "--buckets", 10)
+        self.assertEqual(asked, self.api("/api/v1/points", run="demo", indicator="train.loss",
+                                         buckets_max=10))
+        answer = asked["results"][0]
+        self.assertEqual((answer["bucket_steps"], answer["points"]), ("256", []))
+        for bucket in answer["buckets"]:
+            first = int(bucket["first_step"])
+            values = [p["value"] for p in points if first <= int(p["step"]) < first + 256]
+            self.assertEqual(int(bucket["count"]), len(values))
+            self.assertEqual((bucket["min"], bucket["max"], bucket["last"]),
+                             (min(values), max(values), values[-1]))
+            self.assertAlmostEqual(bucket["mean"], sum(values) / len(values), delta=1e-12)
+        table = self.run_cli("query", "demo", "train.loss", "--buckets", 10, check=0).stdout
+        self.assertIn("1 500 points in buckets of 256 steps", table)
+
+    def test_matchers_choose_series_and_runs(self):
+        one = self.ask("query", "demo", INDICATOR, "--match", 'layer=~"1|2"', "--match",
+                       "unit_id=0", "--steps", "450")["results"]
+        self.assertEqual([answer["series"]["layer"] for answer in one], [1, 2])
+        self.assertEqual(self.api("/api/v1/runs", match='name!="demo"')["runs"], [])
+        done = self.run_cli("query", "demo", INDICATOR, "--match", "layer", check=2)
+        self.assertIn("LABEL=~REGEX", done.stderr)
+
+    def test_export_writes_every_point_once(self):
+        path = pathlib.Path(self.directory.name, "demo.csv")
+        told = self.run_cli("export", "demo", "-w", path, check=0).stdout
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertIn(f"{len(rows):,}".replace(",", " ") + " points", told)
+        self.assertGreater(len(rows), 50_000)
+        keys = ("attempt", "step", "indicator", "layer", "unit", "unit_id", "unit_name")
+        self.assertEqual(len({tuple(row[key] for key in keys) for row in rows}), len(rows))
+        lines = self.run_cli("export", "demo", "train.loss", "--unit", "none", "--format", "jsonl",
+                             check=0).stdout
+        points = self.ask("query", "demo", "train.loss")["results"][0]["points"]
+        self.assertEqual([json.loads(line)["value"] for line in lines.splitlines()],
+                         [point["value"] for point in points])
+        loss = [row for row in rows if (row["indicator"], row["unit"]) == ("train.loss", "none")]
+        self.assertEqual([float(row["value"]) for row in loss],
+                         [point["value"] for point in points])
+
+    def test_export_leaves_no_file_when_it_cannot_be_whole(self):
+        folder = pathlib.Path(self.directory.name)
+        for arguments in (["nonesuch"], ["demo", "train.nonesuch"]):
+            self.run_cli("export", *arguments, "-w", folder / "none.csv", check=1)
+        done = self.run_cli("export", "demo", "-w", folder / "nowhere/x.csv", check=1)
+        self.assertIn("nowhere/x.csv: No such file", done.stderr)
+        self.assertEqual(list(folder.glob("none*")), [])
+
     def test_unknown_run_is_a_finding_that_names_the_run(self):
         done = self.run_cli("query", "nonesuch", "train.loss", check=1)
         self.assertIn("nonesuch", done.stderr)
@@ -145,41 +196,6 @@ class ReplayedRun(unittest.TestCase):
                                 "Prometheus has scraped foreshock_last_step")
             self.assertEqual(result[0]["value"][1], "1499")
             self.assertEqual(result[0]["metric"]["run"], "demo")
-
-
-class Prometheus:
-    """A real Prometheus on a free loopback port that scrapes one target every second."""
-
-    def __init__(self, target):
-        self.directory = tempfile.TemporaryDirectory(prefix="foreshock_prometheus_")
-        config = pathlib.Path(self.directory.name, "prometheus.yml")
-        config.write_text("global: {scrape_interval: 1s}\n"
-                          "scrape_configs:\n"
-                          "  - job_name: foreshock\n"
-                          f"    static_configs: [{{targets: ['{target}']}}]\n")
-        with socket.socket() as free:  # it cannot be told to take port 0 and say which it got
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        self.command = [shutil.which("prometheus") or "prometheus", f"--config.file={config}",
-                        f"--storage.tsdb.path={self.directory.name}/tsdb",
-                        f"--web.listen-address={self.address}", "--log.level=error"]
-
-    def query(self, expression):
-        url = f"http://{self.address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return json.load(answer)["data"]["result"]
-        except OSError:  # it is still starting
-            return None
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
-        return self
-
-    def __exit__(self, *unused):
-        self.process.terminate()
-        self.process.wait(timeout=30)
-        self.directory.cleanup()
 
 
 class Usage(unittest.TestCase):

@@ -68,8 +68,8 @@ class ExportTest(unittest.TestCase):
     def test_metrics_are_those_the_daemon_documents(self):
         documented = set(re.findall(r"^\| `(foreshock_\w+)`", (ROOT / "docs/metrics.md").read_text(),
                                     re.M))
-        used = set(re.findall(r"\bforeshock_\w+", "".join(r["expr"] for r in
-                                                          rules_of(SHIPPED.read_text()))))
+        used = set(re.findall(r"\bforeshock_\w+", "".join(
+            r["expr"] for r in rules_of(SHIPPED.read_text()))))
         self.assertGreater(len(used), 5)
         self.assertLessEqual(used, documented)
 

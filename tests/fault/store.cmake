@@ -9,6 +9,9 @@ add_dependencies(store_crash_test store_child)
 foreshock_test(store_disk_test LABEL fault
   SOURCES store_disk_test.cc
   LINK foreshock::test_store_batches foreshock::test_support)
+foreshock_test(store_damage_test LABEL fault
+  SOURCES store_damage_test.cc
+  LINK foreshock::test_store_batches foreshock::test_support)
 foreshock_test(store_write_failure_test LABEL fault
   SOURCES store_write_failure_test.cc
   LINK foreshock::test_store_batches foreshock::test_support RocksDB::rocksdb-shared)

@@ -29,14 +29,15 @@ absl::Status Wrong(absl::string_view what, int64_t found, int64_t expected) {
 absl::Status CheckPoints(const Store& store, const SeriesKey& series, int64_t first, int64_t last) {
   int64_t expected = first;
   absl::Status status;
-  FORESHOCK_RETURN_IF_ERROR(store.Points(kNumberedRun, series, {}, [&](const Point& point) {
-    if (point.step != expected || point.value != ValueOf(expected)) {
-      status = Wrong(absl::StrCat("a point of ", series.indicator, "/", series.unit_id), point.step,
-                     expected);
-    }
-    ++expected;
-    return status.ok();
-  }));
+  FORESHOCK_RETURN_IF_ERROR(
+      store.Points(kNumberedRun, {series}, {}, [&](size_t, const Point& point) {
+        if (point.step != expected || point.value != ValueOf(expected)) {
+          status = Wrong(absl::StrCat("a point of ", series.indicator, "/", series.unit_id),
+                         point.step, expected);
+        }
+        ++expected;
+        return status.ok();
+      }));
   FORESHOCK_RETURN_IF_ERROR(status);
   if (expected != last + 1) return Wrong("the end of a series", expected - 1, last);
   return absl::OkStatus();

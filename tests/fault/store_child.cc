@@ -20,6 +20,7 @@ int Run(const std::string& verb, const std::string& directory) {
   StoreOptions options;
   options.directory = directory;
   options.write_buffer_bytes = 256 << 10;  // so that flushes and compactions are killed too
+  options.open_points = 100;               // and folds
   const auto store = OpenStore(options);
   if (!store.ok()) {
     std::fprintf(stderr, "%s\n", store.status().ToString().c_str());

@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -160,10 +161,71 @@ TEST_F(SmallDiskTest, AReadOnlyMediumIsUnavailableForWritesAndRefusedOnOpening) 
   EXPECT_EQ(CheckHoldsExactly(*reader, 1), "");
 }
 
+// The kernel refuses to make a file system read-only while files are open for writing; a read-only
+// mount over the directory lets the open log be written on, and no new file be made.
+TEST_F(SmallDiskTest, ADirectoryThatTurnsReadOnlyRefusesAndIsWrittenAgainByItself) {
+  StoreOptions options = Options();
+  options.write_buffer_bytes = 1 << 20;
+  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(options));
+  ASSERT_OK(store->Write(NumberedBatch(1, kAlertBytes)));
+  const std::string path = options.directory;
+  ASSERT_EQ(mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0)
+      << std::strerror(errno);
+  ASSERT_EQ(mount(nullptr, path.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr), 0)
+      << std::strerror(errno);
+  absl::Status refusal;
+  const int64_t batches = FillUp(store.get(), 1, &refusal);
+  EXPECT_THAT(refusal,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Read-only file system")));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kAlertBytes)),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Read-only file system")));
+    EXPECT_FALSE(store->Stats().writable);
+    EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
+  }
+  ASSERT_EQ(umount2(path.c_str(), MNT_DETACH), 0) << std::strerror(errno);
+  ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
+  EXPECT_TRUE(store->Stats().writable);
+  store.reset();
+  ASSERT_OK_AND_ASSIGN(store, OpenStore(options));
+  EXPECT_EQ(CheckHoldsExactly(*store, batches + 1), "");
+}
+
 TEST_F(SmallDiskTest, ADiskThatIsFullFromTheStartIsResourceExhausted) {
   FillRest();
   EXPECT_THAT(OpenStore(Options()),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
+}
+
+// The limit of open files is reached by somebody else in this process.
+TEST(StoreOpenFilesTest, WithoutFileDescriptorsItRefusesAndIsWrittenAgainByItself) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
+  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(options));
+  ASSERT_OK(store->Write(NumberedBatch(1, kAlertBytes)));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;  // what is open stays open
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  int64_t batches = 1;
+  absl::Status refusal;
+  for (int i = 0; i < kBatchesMax && refusal.ok(); ++i) {
+    refusal = store->Write(NumberedBatch(batches + 1, kAlertBytes));
+    if (refusal.ok()) ++batches;
+  }
+  const absl::Status again = store->Write(NumberedBatch(batches + 1, kAlertBytes));
+  const bool writable = store->Stats().writable;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
+  EXPECT_THAT(again, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
+  EXPECT_FALSE(writable);
+  EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
+  ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
+  EXPECT_TRUE(store->Stats().writable);
+  store.reset();
+  ASSERT_OK_AND_ASSIGN(store, OpenStore(options));
+  EXPECT_EQ(CheckHoldsExactly(*store, batches + 1), "");
 }
 
 // An immutable directory stops root too, where the file system knows the flag.

@@ -154,6 +154,44 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
   EXPECT_GT(refused, kFailures / 2);
 }
 
+TEST_P(WriteFailureTest, AFoldThatFailsChangesNoAnswerAndIsDoneAgain) {
+  constexpr int kFailures = 12;
+  constexpr int kBatchesEach = 40;
+  FaultPlan plan;
+  plan.torn = GetParam().torn;
+  plan.lasting = GetParam().lasting;
+  plan.no_space = GetParam().no_space;
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  ASSERT_OK_AND_ASSIGN(auto store, store::OpenRocksStore(options, env.get()));
+  int64_t batches = 0;
+  int failed = 0;
+  for (int n = 1; n <= kFailures; ++n) {
+    SCOPED_TRACE(absl::StrCat("append ", n, " fails"));
+    for (int i = 0; i < kBatchesEach; ++i) ASSERT_OK(store->Write(NumberedBatch(++batches, 0)));
+    plan.appends_left = n;
+    const absl::Status folded = store->Fold(kNumberedRun);
+    ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after a fold: " << folded;
+    if (!folded.ok()) {
+      ++failed;
+      EXPECT_FALSE(store->Stats().writable);
+      EXPECT_FALSE(store->Fold(kNumberedRun).ok()) << "before a write has reopened the store";
+    }
+    plan.Heal();
+    ASSERT_OK(store->Write(NumberedBatch(++batches, 0)));
+    ASSERT_OK(store->Fold(kNumberedRun));
+    EXPECT_EQ(store->Stats().open_points, 0u);
+    ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after the fold that was done again";
+    if (n % 4 == 0) {
+      store.reset();
+      ASSERT_OK_AND_ASSIGN(store, store::OpenRocksStore(options, env.get()));
+      ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after reopening";
+    }
+  }
+  EXPECT_GT(failed, 0);
+}
+
 TEST_P(WriteFailureTest, ASyncBesideAndAfterAFailedWriteIsNotTheEnd) {
   FaultPlan plan;
   plan.torn = GetParam().torn;

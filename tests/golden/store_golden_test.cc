@@ -1,4 +1,4 @@
-// The bytes of format 0: what one known batch becomes, and that a store of these bytes reads back.
+// The bytes of format 1: what known batches become, and that a store of these bytes reads back.
 // The rows are explained one by one in docs/formats/store.md.
 #include <fstream>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/store.h"
 #include "gmock/gmock.h"
@@ -23,15 +24,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr store::Family kAllFamilies[] = {store::Family::kRows, store::Family::kOpen,
-                                          store::Family::kPoints};
-
 const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
 const SeriesKey kHead{"attn.delta2.entropy", 3, Unit::kHead, 7, ""};
 const SeriesKey kTensor{"tensor.nonfinite", 2, Unit::kTensor, 0, "grad/wq"};
 
 std::string GoldenPath() {
-  return std::string(FORESHOCK_SOURCE_DIR) + "/tests/data/golden/store/format_0.txt";
+  return std::string(FORESHOCK_SOURCE_DIR) + "/tests/data/golden/store/format_1.txt";
 }
 
 StoreBatch KnownBatch() {
@@ -80,10 +78,21 @@ StoreBatch KnownBatch() {
   return batch;
 }
 
+// A step that is closed and not folded.
+StoreBatch OpenBatch() {
+  StoreBatch batch;
+  ClosedStep step;
+  step.run = "exp-42";
+  step.row = {1, 1199, 1'800'000'059'000'000'000, 4'194'304, 8, false, false, true};
+  step.samples = {{kLoss, 2.25, kFlagLate}, {kHead, 0.5, 0}};
+  batch.steps.push_back(step);
+  return batch;
+}
+
 // "family key value" in hex, one row a line, in the order of the store.
 std::string Dump(const store::Database& database) {
   std::string text;
-  for (const store::Family family : kAllFamilies) {
+  for (const store::Family family : store::kAllFamilies) {
     const std::unique_ptr<rocksdb::Iterator> it(
         database.db()->NewIterator({}, database.family(family)));
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
@@ -102,27 +111,33 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-TEST(StoreGoldenTest, AKnownBatchBecomesTheseBytes) {
+TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
   TempDir directory;
   const StoreOptions options{.directory = directory.File("data")};
   {
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
     ASSERT_OK(store->Write(KnownBatch()));
+    ASSERT_OK(store->Fold("exp-42"));
+    ASSERT_OK(store->Write(OpenBatch()));
   }
-  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+  ASSERT_OK_AND_ASSIGN(
+      const auto database,
+      store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
   EXPECT_EQ(Dump(*database), ReadFile(GoldenPath()));
 }
 
-TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatch) {
+TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
   TempDir directory;
   const StoreOptions options{.directory = directory.File("data")};
   {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
     for (const absl::string_view line :
          absl::StrSplit(ReadFile(GoldenPath()), '\n', absl::SkipEmpty())) {
       const std::vector<std::string> parts = absl::StrSplit(line, ' ');
       ASSERT_EQ(parts.size(), 3u) << line;
-      for (const store::Family family : kAllFamilies) {
+      for (const store::Family family : store::kAllFamilies) {
         if (store::FamilyName(family) != parts[0]) continue;
         ASSERT_TRUE(database->db()
                         ->Put({}, database->family(family), absl::HexStringToBytes(parts[1]),
@@ -133,6 +148,7 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatch) {
   }
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
   const StoreBatch expected = KnownBatch();
+  const StoreBatch open_batch = OpenBatch();
   const auto equals = [](const auto& row) { return row.SerializeAsString(); };
   ASSERT_OK_AND_ASSIGN(const auto run, store->Run("exp-42"));
   EXPECT_EQ(equals(run), equals(expected.runs[0]));
@@ -157,15 +173,20 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatch) {
     steps.push_back(step);
     return true;
   }));
-  EXPECT_THAT(steps, ElementsAre(expected.steps[0].row));
+  EXPECT_THAT(steps, ElementsAre(open_batch.steps[0].row, expected.steps[0].row));
   for (const Sample& sample : expected.steps[0].samples) {
     std::vector<Point> points;
-    ASSERT_OK(store->Points("exp-42", sample.series, {}, [&points](const Point& point) {
+    ASSERT_OK(store->Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
       points.push_back(point);
       return true;
     }));
-    EXPECT_THAT(points, ElementsAre(Point{1, 1200, sample.value, sample.flags}))
-        << sample.series.indicator;
+    std::vector<Point> expected_points;
+    for (const Sample& open : open_batch.steps[0].samples) {
+      if (!(open.series == sample.series)) continue;
+      expected_points.push_back({1, 1199, open.value, open.flags});
+    }
+    expected_points.push_back({1, 1200, sample.value, sample.flags});
+    EXPECT_EQ(points, expected_points) << sample.series.indicator;
   }
   std::vector<std::string> reports;
   ASSERT_OK(store->OpenReports("exp-42", 1, [&](const model::ShardReport& report) {

@@ -175,7 +175,8 @@ TEST_F(QueryServiceTest, PointsAsJsonAreOneResultPerSeries) {
                         R"("unit":"UNIT_EXPERT","unit_id":"3","unit_name":"","layer":1},)"
                         R"("points":[{"step":"20","value":1.75,"attempt":1,)"
                         R"("flags":["QUALITY_FLAG_SAMPLED","QUALITY_FLAG_PARTIAL"]}],)"
-                        R"("truncated":false}],"truncated":false})"
+                        R"("truncated":false,"buckets":[],"bucket_steps":"1","continuation":""}],)"
+                        R"("truncated":false})"
                         "\n");
   const HttpReply cut = HttpGet(http_address_, "/api/v1/points?run=exp-1&limit=15");
   EXPECT_THAT(cut.body, HasSubstr("],\"truncated\":true}\n"));
@@ -194,8 +195,8 @@ TEST_F(QueryServiceTest, ErrorsSayWhatIsAllowed) {
       {"/api/v1/points?run=nope", 404, "exp-1"},
       {"/api/v1/points", 400, "run: required"},
       {"/api/v1/points?run=exp-1&step=3", 400,
-       "allowed are run, indicator, layer, unit, unit_id, unit_name, first_step, last_step, "
-       "attempt, limit"},
+       "allowed are run, indicator, layer, unit, unit_id, unit_name, match, first_step, "
+       "last_step, attempt, limit, buckets_max, continuation"},
       {"/api/v1/status?x=1", 400, "allowed are none"},
       {"/api/v1/points?run=exp-1&limit=0", 400, "an integer from 1 to 100000"},
       {"/api/v1/points?run=exp-1&limit=100001", 400, "an integer from 1 to 100000"},

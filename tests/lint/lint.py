@@ -45,8 +45,8 @@ CLIENT_MAY_USE = {
                    "daemon/backtest", "daemon/store"},
 }
 # proxy/ is a program of its own and prints with the CLI's tables.
-PROXY_MAY_USE = {"proxy", "daemon/base", "client/cli/terminal.h", "client/cli/table.h",
-                 "client/cli/progress.h"}
+PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "client/cli/terminal.h",
+                 "client/cli/table.h", "client/cli/progress.h"}
 # Which folders may include a library's headers.
 OWNERS = {
     r"rocksdb/": {"daemon/store"},
@@ -55,7 +55,9 @@ OWNERS = {
     r"prometheus/": {"daemon/exporter"},
     r"httplib": {"daemon/http", "client/cli"},
     r"zstd\.h": {"daemon/capture", "daemon/store"},
+    r"zlib\.h": {"daemon/store"},
     r"spdlog/": {"daemon/base"},
+    r"systemd/": {"daemon/app"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},

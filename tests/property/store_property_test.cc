@@ -166,11 +166,12 @@ std::string Describe(const Store& store, const std::string& run) {
   for (const SeriesKey& key : *series) {
     absl::StrAppend(&out, key.indicator, " ", key.layer, " ", key.unit_id, key.unit_name, "\n");
     for (const StepRange& range : ranges) {
-      const absl::Status status = store.Points(run, key, range, [&out](const Point& point) {
-        absl::StrAppend(&out, point.attempt, "/", point.step, " ", point.value, " ", point.flags,
-                        "\n");
-        return true;
-      });
+      const absl::Status status =
+          store.Points(run, {key}, range, [&out](size_t, const Point& point) {
+            absl::StrAppend(&out, point.attempt, "/", point.step, " ", point.value, " ",
+                            point.flags, "\n");
+            return true;
+          });
       absl::StrAppend(&out, status.ToString(), "\n");
     }
   }
@@ -200,6 +201,10 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
       if (expected.ok()) {
         EXPECT_EQ(*deleted, *expected);
       }
+    }
+    if (generator.Below(20) == 0) {
+      const std::string run = generator.Run();
+      EXPECT_EQ(rocks->Fold(run), memory->Fold(run));
     }
     if (generator.Below(40) == 0) {
       rocks.reset();

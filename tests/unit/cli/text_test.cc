@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cli/alert_block.h"
+#include "client/cli/export_rows.h"
 #include "client/cli/format.h"
 #include "client/cli/step_range.h"
 #include "client/cli/table.h"
@@ -84,11 +85,47 @@ TEST(FormatTest, WhereNamesLayerAndUnit) {
 
 TEST(FormatTest, FlagsAreWordsAndUnknownOnesNumbers) {
   v1::Point point;
-  EXPECT_EQ(FormatFlags(point), "");
+  EXPECT_EQ(FormatFlags(point.flags()), "");
   point.add_flags(v1::QUALITY_FLAG_GRID);
   point.add_flags(v1::QUALITY_FLAG_FEW_TOKENS);
   point.add_flags(static_cast<v1::QualityFlag>(99));
-  EXPECT_EQ(FormatFlags(point), "grid, few_tokens, 99");
+  EXPECT_EQ(FormatFlags(point.flags()), "grid, few_tokens, 99");
+}
+
+TEST(ExportRowsTest, CsvQuotesWhatItMustAndKeepsEveryBit) {
+  v1::QueryPointsResponse answer;
+  answer.mutable_series()->set_run("a \"b\", c");
+  answer.mutable_series()->set_indicator("tensor.norm");
+  answer.mutable_series()->set_layer(3);
+  answer.mutable_series()->set_unit(v1::UNIT_TENSOR);
+  answer.mutable_series()->set_unit_name("w,1");
+  v1::Point* point = answer.add_points();
+  point->set_step(7);
+  point->set_attempt(2);
+  point->set_value(0.1f);
+  point->add_flags(v1::QUALITY_FLAG_GRID);
+  point->add_flags(v1::QUALITY_FLAG_LATE);
+  answer.add_points()->set_value(-5e-324);
+  std::string text(ExportHeader(ExportFormat::kCsv));
+  AppendRows(answer, ExportFormat::kCsv, &text);
+  EXPECT_EQ(text,
+            "run,attempt,step,indicator,layer,unit,unit_id,unit_name,value,flags\n"
+            "\"a \"\"b\"\", c\",2,7,tensor.norm,3,tensor,0,\"w,1\",0.10000000149011612,grid|late\n"
+            "\"a \"\"b\"\", c\",0,0,tensor.norm,3,tensor,0,\"w,1\",-5e-324,\n");
+}
+
+TEST(ExportRowsTest, JsonlHasAnObjectALine) {
+  v1::QueryPointsResponse answer;
+  answer.mutable_series()->set_run("exp\n1");
+  answer.mutable_series()->set_indicator("train.loss");
+  answer.mutable_series()->set_unit(v1::UNIT_NONE);
+  answer.add_points()->set_value(2.5);
+  EXPECT_EQ(ExportHeader(ExportFormat::kJsonl), "");
+  std::string text;
+  AppendRows(answer, ExportFormat::kJsonl, &text);
+  EXPECT_EQ(text,
+            "{\"run\":\"exp\\n1\",\"attempt\":0,\"step\":0,\"indicator\":\"train.loss\","
+            "\"unit\":\"none\",\"unit_id\":0,\"unit_name\":\"\",\"value\":2.5,\"flags\":\"\"}\n");
 }
 
 TEST(FormatTest, SparklineRisesWithTheValues) {

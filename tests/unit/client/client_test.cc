@@ -72,6 +72,7 @@ TEST_F(ClientTest, OptionsOfAHelloMakeTheSameHello) {
   });
   MakeClient(options);
   ASSERT_OK(client_->Close(v1::OUTCOME_FINISHED, kPatience));
+  daemon_.Stop();  // the thread that wrote `got` is gone
   got.clear_client_version();
   EXPECT_EQ(got.SerializeAsString(), hello.SerializeAsString());
 }

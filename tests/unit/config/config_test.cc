@@ -31,7 +31,8 @@ TEST(ConfigTest, ReadsEveryModule) {
 data_directory: /var/lib/foreshock
 grpc: {listen: "0.0.0.0:1", message_max: 8MiB, streams_max: 10}
 http: {listen: "[::1]:2", threads: 2, reload: true}
-store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64}
+store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64, open_points: 5000,
+        precision: declared}
 merge: {lateness: 5s, open_steps_max: 9, kept_steps: 3, bytes_max: 16MiB}
 limits: {runs_max: 4, queue_bytes_max: 2MiB, snapshot_bytes_max: 3MiB}
 metrics: {top_k: 2, series_max: 500, ended_runs_for: 10m}
@@ -44,6 +45,8 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.ingest.limits.streams_max, 10u);
   EXPECT_TRUE(config.reload_over_http);
   EXPECT_EQ(config.store.write_buffer_bytes, 4u << 20);
+  EXPECT_EQ(config.store.open_points, 5000u);
+  EXPECT_EQ(config.store.precision, Precision::kDeclared);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));
   EXPECT_EQ(config.pipeline.run.open_steps.kept_steps, 3);
   EXPECT_EQ(config.pipeline.run.snapshots.bytes_max, 3u << 20);

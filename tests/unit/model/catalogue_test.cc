@@ -46,5 +46,18 @@ TEST(CatalogueTest, KnowsUserScalarsAndEvaluationTwins) {
   EXPECT_EQ(StorageOf("tensor.nonfinite"), Storage::kI64);
 }
 
+TEST(CatalogueTest, CountsAndScalarsHaveNoLossyForm) {
+  EXPECT_EQ(PrecisionOf("attn.delta2.entropy_ratio"), 1e-4);
+  EXPECT_EQ(PrecisionOf("eval.router.token_entropy"), 1e-4);
+  EXPECT_EQ(PrecisionOf("train.loss"), 0);
+  EXPECT_EQ(PrecisionOf("load.share"), 0);
+  for (const IndicatorInfo& info : Indicators()) {
+    EXPECT_TRUE(info.precision == 0 || info.precision == 1e-4) << info.id;
+    if (info.storage == Storage::kI64) {
+      EXPECT_EQ(info.precision, 0) << info.id;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foreshock

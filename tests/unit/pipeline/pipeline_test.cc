@@ -37,6 +37,7 @@ class RefusingStore final : public Store {
  public:
   explicit RefusingStore(Store* inner) : inner_(inner) {}
   std::atomic<bool> refuse{false};
+  std::string damaged_run;  // its steps cannot be read
 
   absl::Status Write(const StoreBatch& batch) override {
     if (refuse) return absl::ResourceExhaustedError("no space left");
@@ -73,17 +74,25 @@ class RefusingStore final : public Store {
                                                 const SeriesFilter& filter) const override {
     return inner_->Series(run, filter);
   }
-  absl::Status Points(const std::string& run, const SeriesKey& series, const StepRange& range,
-                      const std::function<bool(const Point&)>& visit) const override {
+  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
+                      const StepRange& range,
+                      const std::function<bool(size_t, const Point&)>& visit) const override {
     return inner_->Points(run, series, range, visit);
+  }
+  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+                       const StepRange& range, int64_t bucket_steps,
+                       const std::function<bool(size_t, const Bucket&)>& visit) const override {
+    return inner_->Buckets(run, series, range, bucket_steps, visit);
   }
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
+    if (run == damaged_run) return absl::DataLossError("store: corrupt block in 000012.sst");
     return inner_->Steps(run, range, visit);
   }
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override {
     return inner_->DeleteRun(run);
   }
+  absl::Status Fold(const std::string& run) override { return inner_->Fold(run); }
   StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
@@ -290,6 +299,11 @@ SeriesKey SeriesOf(const std::string& indicator) {
   return key;
 }
 
+std::string RunLevelRule(const std::string& detector) {
+  return "groups:\n  - name: g\n    rules:\n      - {alert: r, " + detector +
+         ", labels: {severity: warning}}\n";
+}
+
 class PipelineTest : public ::testing::Test {
  protected:
   PipelineTest() : memory_(NewMemoryStore()), store_(memory_.get()) {
@@ -331,8 +345,8 @@ class PipelineTest : public ::testing::Test {
   std::vector<std::tuple<int64_t, double, uint32_t>> Losses(
       std::optional<uint32_t> attempt = std::nullopt) {
     std::vector<std::tuple<int64_t, double, uint32_t>> points;
-    EXPECT_OK(store_.Points("exp-42", SeriesOf("train.loss"), {.attempt = attempt},
-                            [&](const Point& point) {
+    EXPECT_OK(store_.Points("exp-42", {SeriesOf("train.loss")}, {.attempt = attempt},
+                            [&](size_t, const Point& point) {
                               points.emplace_back(point.step, point.value, point.attempt);
                               return true;
                             }));
@@ -473,6 +487,57 @@ TEST_F(PipelineTest, RefusesAStepThatIsLongClosedWithTheReason) {
   EXPECT_THAT(ears.rejections()[0].reason(), HasSubstr("new launch_id"));
 }
 
+TEST_F(PipelineTest, AClockThatIsSetClosesNoStepAndRaisesNoHang) {
+  UseRules(RunLevelRule("hang: {at_least: 1m}"));
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto rank0, Open(HelloOf(0, "a", "", 2), &ears));
+  ASSERT_OK(rank0->Submit(LossReport(1, 0, 2.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(1));
+  for (const absl::Duration jump : {absl::Hours(24), -absl::Hours(48), absl::Hours(24)}) {
+    clock_.Jump(jump);
+    Pass(absl::Seconds(1));
+    Pass(absl::Seconds(1));
+  }
+  EXPECT_THAT(Losses(), IsEmpty()) << "the other rank was not waited for";
+  EXPECT_THAT(listener_->news(), IsEmpty());
+  // What really passes is still seen, although the clock was set back.
+  clock_.Jump(-absl::Hours(24));
+  Pass(absl::Seconds(30));
+  ASSERT_OK(rank0->Submit(LossReport(2, 1, 2.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 2.0, 1u), std::tuple(1, 2.0, 1u)));
+  Pass(absl::Seconds(1));
+  Pass(absl::Minutes(5));
+  EXPECT_THAT(listener_->news(), ElementsAre("r warning"));
+}
+
+TEST_F(PipelineTest, ARefusingStoreIsTriedAgainAlsoWhenTheClockWasSetBack) {
+  options_.retry_interval = absl::Seconds(1);
+  Restart();
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  store_.refuse = true;
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (pipeline_->stats().store_writable && absl::Now() < deadline) std::this_thread::yield();
+  clock_.Jump(-absl::Hours(24));
+  store_.refuse = false;
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(ears.WaitForSeq(1));
+}
+
+TEST_F(PipelineTest, ARunThatTheMediumHasDamagedDoesNotKeepTheOthersFromStarting) {
+  PushLosses("a", 0, {1, 2});
+  store_.damaged_run = "exp-42";
+  Restart();
+  Ears ears;
+  EXPECT_THAT(Open(HelloOf(0), &ears),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("000012.sst")));
+  v1::Hello other = HelloOf(0);
+  other.set_run("other");
+  EXPECT_OK(Open(other, &ears));
+}
+
 TEST_F(PipelineTest, NothingIsAcknowledgedWhileTheStoreRefusesAndNothingIsLost) {
   Ears ears;
   ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
@@ -550,11 +615,6 @@ signatures:
   Restart();
   PushLosses("a", 6, {20, 200});
   EXPECT_THAT(listener_->news(), ElementsAre("extreme info"));  // only that one had ended
-}
-
-std::string RunLevelRule(const std::string& detector) {
-  return "groups:\n  - name: g\n    rules:\n      - {alert: r, " + detector +
-         ", labels: {severity: warning}}\n";
 }
 
 TEST_F(PipelineTest, ARunThatStandsStillIsNoticedByTheClockAndOnceOverARestart) {
@@ -671,10 +731,11 @@ TEST_F(PipelineTest, EvaluationIsKeptApart) {
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
   EXPECT_THAT(listener_->alerts(), IsEmpty()) << "a loss of 50 would fire";
   std::vector<double> eval_losses;
-  ASSERT_OK(store_.Points("exp-42", SeriesOf("eval.train.loss"), {}, [&](const Point& point) {
-    eval_losses.push_back(point.value);
-    return true;
-  }));
+  ASSERT_OK(
+      store_.Points("exp-42", {SeriesOf("eval.train.loss")}, {}, [&](size_t, const Point& point) {
+        eval_losses.push_back(point.value);
+        return true;
+      }));
   EXPECT_THAT(eval_losses, ElementsAre(50.0));
 }
 

@@ -248,6 +248,139 @@ TEST_F(AnswersTest, TheLimitCutsAndSaysWhereToGoOn) {
   }
 }
 
+TEST_F(AnswersTest, AContinuationGoesOnWhereTheLimitCut) {
+  v1::QueryPointsRequest request;
+  request.mutable_selector()->set_run("exp-1");
+  ASSERT_OK_AND_ASSIGN(const auto whole, Points(request));
+  std::vector<std::string> expected;
+  for (const v1::QueryPointsResponse& response : whole) {
+    for (const v1::Point& point : response.points()) {
+      expected.push_back(response.series().ShortDebugString() + point.ShortDebugString());
+    }
+  }
+  for (const uint64_t limit : {1, 7, 10, 80, 81, 179}) {
+    SCOPED_TRACE(limit);
+    request.set_limit(limit);
+    request.clear_continuation();
+    std::vector<std::string> got;
+    do {
+      ASSERT_OK_AND_ASSIGN(const auto part, Points(request));
+      ASSERT_FALSE(part.empty());
+      for (const v1::QueryPointsResponse& response : part) {
+        for (const v1::Point& point : response.points()) {
+          got.push_back(response.series().ShortDebugString() + point.ShortDebugString());
+        }
+      }
+      EXPECT_EQ(part.back().truncated(), !part.back().continuation().empty());
+      request.set_continuation(part.back().continuation());
+    } while (!request.continuation().empty());
+    EXPECT_EQ(got, expected);
+  }
+}
+
+TEST_F(AnswersTest, AContinuationOfItsOwnMakingOnly) {
+  v1::QueryPointsRequest request = Loss();
+  for (const char* text : {"x", "1,2,3", "a,-1,0,0,train.loss,", "1,-1,0,b,train.loss,"}) {
+    request.set_continuation(text);
+    EXPECT_THAT(Points(request),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("truncated answer")));
+  }
+  // Of a series that has gone meanwhile: the next one.
+  request.set_continuation("5,-1,0,0,train.aaa,");
+  EXPECT_EQ(Points(request)->at(0).points_size(), 100);
+}
+
+TEST_F(AnswersTest, BucketsWhereThereAreMoreSteps) {
+  v1::QueryPointsRequest request = Loss();
+  request.set_buckets_max(100);  // no more than steps: points
+  ASSERT_OK_AND_ASSIGN(auto responses, Points(request));
+  EXPECT_EQ(responses.at(0).points_size(), 100);
+  EXPECT_EQ(responses.at(0).bucket_steps(), 1u);
+
+  request.set_buckets_max(7);  // 100 steps in at most 7 buckets: 16 steps each
+  ASSERT_OK_AND_ASSIGN(responses, Points(request));
+  ASSERT_EQ(responses.size(), 1u);
+  EXPECT_EQ(responses[0].bucket_steps(), 16u);
+  EXPECT_EQ(responses[0].points_size(), 0);
+  ASSERT_EQ(responses[0].buckets_size(), 7);
+  const v1::Bucket& fourth = responses[0].buckets(3);  // steps 48..63: attempt 2 from 60 on
+  EXPECT_EQ(fourth.first_step(), 48);
+  EXPECT_EQ(fourth.count(), 16u);
+  EXPECT_EQ(fourth.max(), 8.0 - 0.0625 * 60 + 2);
+  EXPECT_EQ(fourth.min(), 8.0 - 0.0625 * 59 + 1);
+  EXPECT_EQ(fourth.mean(), 8.0 - 0.0625 * 55.5 + 1.25);
+  EXPECT_EQ(fourth.last(), 8.0 - 0.0625 * 63 + 2);
+  EXPECT_EQ(fourth.last_step(), 63);
+  EXPECT_EQ(fourth.attempt(), 2u);
+  EXPECT_EQ(responses[0].buckets(6).count(), 4u);
+
+  request.set_first_step(50);  // a range within
+  request.set_last_step(53);
+  request.set_buckets_max(1);  // 50..53 lie in 48..55
+  ASSERT_OK_AND_ASSIGN(responses, Points(request));
+  EXPECT_EQ(responses.at(0).bucket_steps(), 8u);
+  ASSERT_EQ(responses[0].buckets_size(), 1);
+  EXPECT_EQ(responses[0].buckets(0).first_step(), 48);
+  EXPECT_EQ(responses[0].buckets(0).count(), 4u);
+}
+
+TEST_F(AnswersTest, BucketsCarryTheFlagsOfTheirPointsAndContinue) {
+  v1::QueryPointsRequest request;
+  request.mutable_selector()->set_run("exp-1");
+  request.mutable_selector()->set_indicator("load.share");
+  request.set_buckets_max(4);  // 32 steps each
+  request.set_limit(5);
+  ASSERT_OK_AND_ASSIGN(const auto responses, Points(request));
+  ASSERT_EQ(responses.size(), 2u);
+  EXPECT_EQ(responses[0].buckets_size(), 3);  // no expert has a point from step 96 on
+  EXPECT_THAT(responses[0].buckets(0).flags(),
+              ElementsAre(v1::QUALITY_FLAG_SAMPLED, v1::QUALITY_FLAG_PARTIAL));
+  EXPECT_THAT(responses[0].buckets(1).flags(), ElementsAre());
+  ASSERT_TRUE(responses[1].truncated());
+  request.set_continuation(responses[1].continuation());
+  ASSERT_OK_AND_ASSIGN(const auto rest, Points(request));
+  EXPECT_EQ(rest.at(0).buckets(0).first_step(), 64);
+}
+
+TEST_F(AnswersTest, MatchersNarrowSeries) {
+  v1::ListSeriesRequest request;
+  request.mutable_selector()->set_run("exp-1");
+  const auto count = [&](std::vector<std::string> matchers) {
+    request.mutable_selector()->clear_matchers();
+    for (std::string& matcher : matchers) {
+      request.mutable_selector()->add_matchers(std::move(matcher));
+    }
+    const auto response = answers_.ListSeries(request);
+    EXPECT_OK(response);
+    return response.ok() ? response->series_size() : -1;
+  };
+  EXPECT_EQ(count({"layer=1"}), 4);
+  EXPECT_EQ(count({"layer=\"\""}), 1);  // the loss has no layer
+  EXPECT_EQ(count({"unit=expert", "unit_id=~\"0|3\""}), 4);
+  EXPECT_EQ(count({"indicator!~\"train\\..*\"", "layer!=0"}), 4);
+  EXPECT_EQ(count({"unit_name=x"}), 0);
+  request.mutable_selector()->add_matchers("head=1");
+  EXPECT_THAT(answers_.ListSeries(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("matcher on 'head': the labels of a series are indicator, layer, "
+                                 "unit, unit_id, unit_name")));
+}
+
+TEST_F(AnswersTest, MatchersNarrowRuns) {
+  v1::ListRunsRequest request;
+  request.add_matchers("team=blue");
+  EXPECT_EQ(answers_.ListRuns(request)->runs_size(), 3);
+  request.add_matchers("name=~exp-.*");
+  EXPECT_EQ(answers_.ListRuns(request)->runs_size(), 2);
+  request.add_matchers("colour=\"\"");  // none has it
+  EXPECT_EQ(answers_.ListRuns(request)->runs_size(), 2);
+  request.add_matchers("team!=blue");
+  EXPECT_EQ(answers_.ListRuns(request)->runs_size(), 0);
+  request.add_matchers("~");
+  EXPECT_THAT(answers_.ListRuns(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("matcher '~'")));
+}
+
 TEST_F(AnswersTest, LongSeriesComeInBoundedPieces) {
   StoreBatch batch;
   for (int64_t step = 100; step < 3500; ++step) batch.steps.push_back(StoredStep("exp-1", 2, step));
@@ -262,7 +395,7 @@ TEST_F(AnswersTest, LongSeriesComeInBoundedPieces) {
   int64_t last = -1;
   size_t points = 0;
   for (const v1::QueryPointsResponse& response : responses) {
-    EXPECT_LE(response.points_size(), Answers::kPointsPerResponse);
+    EXPECT_LE(response.points_size(), PointStream::kRowsPerResponse);
     EXPECT_EQ(response.series().indicator(), "train.loss");
     for (const v1::Point& point : response.points()) {
       EXPECT_GT(point.step(), last);

@@ -68,6 +68,65 @@ TEST(KeyCodecTest, PointKeysComeBackAndSortAsTheirFields) {
   }
 }
 
+TEST(KeyCodecTest, HeadKeysComeBackAndSortAsTheirFields) {
+  std::string last;
+  for (const uint32_t run : kU32s) {
+    for (const uint32_t attempt : kU32s) {
+      for (const uint64_t seq : kU64s) {
+        const HeadId id{run, attempt, seq};
+        const std::string key = HeadKey(id);
+        EXPECT_EQ(key.size(), 16u);
+        EXPECT_LT(last, key);
+        EXPECT_EQ(key.rfind(HeadPrefix(run, attempt), 0), 0u);
+        HeadId decoded;
+        ASSERT_TRUE(DecodeHeadKey(key, &decoded));
+        EXPECT_EQ(decoded, id);
+        last = key;
+      }
+    }
+  }
+}
+
+TEST(KeyCodecTest, ChunkKeysComeBackAndSortByTheLastStepOfTheirWindow) {
+  std::string last;
+  for (const uint32_t series : kU32s) {
+    for (const uint32_t attempt : kU32s) {
+      for (const int64_t step : kI64s) {
+        for (const uint8_t exponent : {0, 8, 20, 63}) {
+          const ChunkId id{7, series, attempt, Window::Of(step, exponent)};
+          const std::string key = ChunkKey(id);
+          EXPECT_EQ(key.size(), 21u);
+          ChunkId decoded;
+          ASSERT_TRUE(DecodeChunkKey(key, &decoded));
+          EXPECT_EQ(decoded, id);
+          // One forward seek from a step finds the chunk that holds it, or the one after it.
+          const int64_t end = id.window.last();
+          EXPECT_GE(key, ChunkBoundary(7, series, attempt, step));
+          EXPECT_GE(key, ChunkBoundary(7, series, attempt, end));
+          if (end < std::numeric_limits<int64_t>::max()) {
+            EXPECT_LT(key, ChunkBoundary(7, series, attempt, end + 1));
+          }
+          EXPECT_LT(last, ChunkBoundary(7, series, attempt, std::numeric_limits<int64_t>::min()));
+        }
+      }
+      last = ChunkKey({7, series, attempt, Window::Of(kI64s[8], 63)});
+    }
+  }
+}
+
+TEST(KeyCodecTest, AChunkKeyWhoseWindowIsNoneIsRefused) {
+  ChunkId id;
+  std::string key = ChunkKey({1, 2, 3, Window::Of(256, 8)});
+  ASSERT_TRUE(DecodeChunkKey(key, &id));
+  key.back() = 9;  // [0, 512) ends at 511 too
+  EXPECT_TRUE(DecodeChunkKey(key, &id));
+  EXPECT_EQ(id.window.first, 0);
+  key.back() = 10;
+  EXPECT_FALSE(DecodeChunkKey(key, &id));
+  key.back() = 64;
+  EXPECT_FALSE(DecodeChunkKey(key, &id));
+}
+
 TEST(KeyCodecTest, StepKeysComeBackAndSortAsTheirFields) {
   std::string last;
   for (const uint32_t run : kU32s) {

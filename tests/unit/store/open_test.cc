@@ -10,11 +10,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/seal.h"
 #include "daemon/store/store.h"
+#include "daemon/store/window.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
@@ -59,15 +62,23 @@ class OpenTest : public ::testing::Test {
     ASSERT_OK(store->Write(batch));
   }
 
+  // A row with a good checksum, whatever its value says.
+  void PutSealed(store::Family family, const std::string& key, std::string value) {
+    store::Seal(key, &value);
+    Put(family, key, value);
+  }
+
   void Put(store::Family family, const std::string& key, const std::string& value) {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
     ASSERT_TRUE(database->db()->Put({}, database->family(family), key, value).ok());
   }
 
   TempDir directory_;
 };
 
-bool Any(const Point&) { return true; }
+bool Any(size_t, const Point&) { return true; }
 bool AnyStep(const StepRow&) { return true; }
 
 TEST_F(OpenTest, CreatesTheLastPartOfThePathOnly) {
@@ -80,7 +91,7 @@ TEST_F(OpenTest, ReopensWhatItWrote) {
   Fill();
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
   int points = 0;
-  ASSERT_OK(store->Points("exp", kLoss, {}, [&points](const Point& point) {
+  ASSERT_OK(store->Points("exp", {kLoss}, {}, [&points](size_t, const Point& point) {
     EXPECT_EQ(point, (Point{1, 5, 2.5, 0}));
     ++points;
     return true;
@@ -156,14 +167,14 @@ TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
   Put(store::Family::kRows, store::FormatKey(), store::EncodeFormat(3));
   const auto newer = StatusIs(
       absl::StatusCode::kFailedPrecondition,
-      HasSubstr("has format 3; this program reads and writes format 0: use a newer foreshockd"));
+      HasSubstr("has format 3; this program reads and writes format 1: use a newer foreshockd"));
   EXPECT_THAT(OpenStore(Options()), newer);
   StoreOptions read_only = Options();
   read_only.read_only = true;
   EXPECT_THAT(OpenStore(read_only), newer);
   {
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
-    for (const char* name : {"default", "open", "points"})
+    for (const char* name : {"default", "open", "heads", "chunks"})
       families.emplace_back(name, rocksdb::ColumnFamilyOptions());
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     rocksdb::DB* raw = nullptr;
@@ -171,7 +182,7 @@ TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
         rocksdb::DB::Open(rocksdb::DBOptions(), Options().directory, families, &handles, &raw)
             .ok());
     const std::unique_ptr<rocksdb::DB> db(raw);
-    ASSERT_TRUE(db->CreateColumnFamily({}, "chunks", &handles.emplace_back()).ok());
+    ASSERT_TRUE(db->CreateColumnFamily({}, "news", &handles.emplace_back()).ok());
     for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
   }
   EXPECT_THAT(OpenStore(Options()), newer);
@@ -197,7 +208,7 @@ TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
   ASSERT_OK_AND_ASSIGN(const auto writer, OpenStore(Options()));
   ASSERT_OK_AND_ASSIGN(const auto reader, OpenStore(read_only));
   EXPECT_OK(reader->Run("exp"));
-  EXPECT_OK(reader->Points("exp", kLoss, {}, Any));
+  EXPECT_OK(reader->Points("exp", {kLoss}, {}, Any));
   EXPECT_FALSE(reader->Stats().writable);
   StoreBatch batch;
   batch.runs.emplace_back().set_name("other");
@@ -246,10 +257,16 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
     absl::Status (*read)(const Store&);
   };
   const Case cases[] = {
-      {store::Family::kPoints, store::PointKey({1, 1, 1, 5}), "corrupt point in family points",
-       [](const Store& store) { return store.Points("exp", kLoss, {.attempt = 1}, Any); }},
-      {store::Family::kRows, store::StepKey({1, 1, 5}), "corrupt step row in family default",
+      {store::Family::kHeads, store::HeadKey({1, 1, 99}), "corrupt head in family heads",
+       [](const Store& store) { return store.Points("exp", {kLoss}, {.attempt = 1}, Any); }},
+      {store::Family::kHeads, store::HeadKey({1, 1, 99}), "corrupt head in family heads",
        [](const Store& store) { return store.Steps("exp", {.attempt = 1}, AnyStep); }},
+      {store::Family::kChunks, store::ChunkKey({1, 1, 2, store::Window::Of(5, 8)}),
+       "corrupt chunk in family chunks",
+       [](const Store& store) { return store.Points("exp", {kLoss}, {.attempt = 2}, Any); }},
+      {store::Family::kChunks, store::ChunkKey({1, 0, 2, store::Window::Of(5, 8)}),
+       "corrupt step chunk in family chunks",
+       [](const Store& store) { return store.Steps("exp", {.attempt = 2}, AnyStep); }},
       {store::Family::kRows, store::AttemptKey(1, 1), "corrupt foreshock.model.AttemptRow",
        [](const Store& store) { return store.Attempts("exp").status(); }},
       {store::Family::kRows, store::RankKey(1, 1, 0, ""), "corrupt foreshock.model.RankRow",
@@ -267,19 +284,28 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
        }},
   };
   for (const Case& c : cases) {
-    Put(c.family, c.key, bad);
+    PutSealed(c.family, c.key, bad);
+    {
+      ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+      EXPECT_THAT(c.read(*store),
+                  StatusIs(absl::StatusCode::kDataLoss,
+                           AllOf(HasSubstr(c.what), HasSubstr(absl::BytesToHexString(c.key)),
+                                 HasSubstr("value of 3 bytes"))));
+    }
+    // The same row with a checksum that is wrong.
+    Put(c.family, c.key, bad + "sums");
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-    EXPECT_THAT(c.read(*store),
-                StatusIs(absl::StatusCode::kDataLoss,
-                         AllOf(HasSubstr(c.what), HasSubstr(absl::BytesToHexString(c.key)),
-                               HasSubstr("value of 3 bytes"))));
+    EXPECT_THAT(c.read(*store), StatusIs(absl::StatusCode::kDataLoss,
+                                         AllOf(HasSubstr(absl::StrCat("wrong checksum in family ",
+                                                                      store::FamilyName(c.family))),
+                                               HasSubstr(absl::BytesToHexString(c.key)))));
   }
 }
 
 TEST_F(OpenTest, CorruptRunSeriesAndFormatRowsAreSaidOnOpening) {
   const std::pair<std::string, const char*> cases[] = {
-      {store::RunKey("exp"), "corrupt run row"},
-      {store::SeriesRowKey(1, kLoss), "corrupt series row"},
+      {store::RunKey("exp"), "wrong checksum"},
+      {store::SeriesRowKey(1, kLoss), "wrong checksum"},
       {store::FormatKey(), "corrupt format row"},
   };
   for (const auto& [key, what] : cases) {
@@ -295,8 +321,14 @@ TEST_F(OpenTest, CorruptRunSeriesAndFormatRowsAreSaidOnOpening) {
 TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
   Fill();
   {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
-    for (const auto family : {store::Family::kRows, store::Family::kPoints}) {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    ASSERT_OK(store->Fold("exp"));
+  }
+  {
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
+    for (const auto family : store::kAllFamilies) {
       ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
     }
   }
@@ -310,7 +342,7 @@ TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
     table.seekp(3);
     table.put(byte);
   }
-  EXPECT_THAT(store->Points("exp", kLoss, {.attempt = 1}, Any),
+  EXPECT_THAT(store->Points("exp", {kLoss}, {.attempt = 1}, Any),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("Corruption")));
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "gtest/gtest.h"
 
@@ -11,6 +12,24 @@ namespace {
 
 using Limits = std::numeric_limits<double>;
 using FloatLimits = std::numeric_limits<float>;
+
+std::string PointRow(Storage storage, double value, uint32_t flags) {
+  std::string row;
+  AppendPoint(StoredAs(storage, value), value, flags, &row);
+  return row;
+}
+
+bool WholePoint(std::string_view row, double* value, uint32_t* flags) {
+  return TakePoint(&row, value, flags) && row.empty();
+}
+
+std::string StepText(const StepRow& step) {
+  std::string row;
+  AppendStep(step, &row);
+  return row;
+}
+
+bool WholeStep(std::string_view row, StepRow* step) { return TakeStep(&row, step) && row.empty(); }
 
 TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
   struct Case {
@@ -45,18 +64,18 @@ TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
       {Storage::kI64, 1e300, 1e300, 10},
   };
   for (const Case& c : cases) {
-    const std::string row = EncodePoint(c.storage, c.value, 0);
+    const std::string row = PointRow(c.storage, c.value, 0);
     EXPECT_EQ(row.size(), c.bytes) << c.value;
     double value = -1;
     uint32_t flags = 1;
-    ASSERT_TRUE(DecodePoint(row, &value, &flags)) << c.value;
+    ASSERT_TRUE(WholePoint(row, &value, &flags)) << c.value;
     EXPECT_EQ(value, c.stored);
     EXPECT_EQ(flags, 0u);
   }
   double value = 1;
   uint32_t flags = 0;
   for (const Storage storage : {Storage::kF32, Storage::kF64, Storage::kI64}) {
-    ASSERT_TRUE(DecodePoint(EncodePoint(storage, -0.0, 0), &value, &flags));
+    ASSERT_TRUE(WholePoint(PointRow(storage, -0.0, 0), &value, &flags));
     EXPECT_TRUE(value == 0 && std::signbit(value));
   }
 }
@@ -65,7 +84,7 @@ TEST(RowCodecTest, FlagsComeBack) {
   for (const uint32_t flags : {0u, 1u, 127u, 128u, 0xffffu, 0xffffffffu}) {
     double value = 0;
     uint32_t decoded = ~flags;
-    ASSERT_TRUE(DecodePoint(EncodePoint(Storage::kF32, 2.0, flags), &value, &decoded));
+    ASSERT_TRUE(WholePoint(PointRow(Storage::kF32, 2.0, flags), &value, &decoded));
     EXPECT_EQ(decoded, flags);
   }
 }
@@ -74,11 +93,11 @@ TEST(RowCodecTest, PointsThatAreNotWhatWasWrittenAreRefused) {
   double value = 0;
   uint32_t flags = 0;
   for (const Storage storage : {Storage::kF32, Storage::kF64, Storage::kI64}) {
-    const std::string row = EncodePoint(storage, 3.0, 300);
+    const std::string row = PointRow(storage, 3.0, 300);
     for (size_t length = 0; length < row.size(); ++length) {
-      EXPECT_FALSE(DecodePoint(row.substr(0, length), &value, &flags)) << length;
+      EXPECT_FALSE(WholePoint(row.substr(0, length), &value, &flags)) << length;
     }
-    EXPECT_FALSE(DecodePoint(row + '\0', &value, &flags));
+    EXPECT_FALSE(WholePoint(row + '\0', &value, &flags));
   }
   const std::string bad[] = {
       std::string("\x00\x00\x00\x00\x80\x3f", 6),              // type 0
@@ -88,26 +107,26 @@ TEST(RowCodecTest, PointsThatAreNotWhatWasWrittenAreRefused) {
       std::string("\x01\x80\x00\x00\x00\x80\x3f", 7),          // flags in a longer form
       std::string("\x01\xff\xff\xff\xff\x1f\0\0\x80\x3f", 10)  // flags beyond 32 bits
   };
-  for (const std::string& row : bad) EXPECT_FALSE(DecodePoint(row, &value, &flags));
+  for (const std::string& row : bad) EXPECT_FALSE(WholePoint(row, &value, &flags));
 }
 
 TEST(RowCodecTest, StepsComeBackAndTruncatedOnesAreRefused) {
   StepRow step{3, 1200, 1'800'000'000'123'456'789, uint64_t{1} << 40, 4096, true, false, true};
-  const std::string row = EncodeStep(step);
+  const std::string row = StepText(step);
   StepRow decoded;
   decoded.attempt = 3;
   decoded.step = 1200;
-  ASSERT_TRUE(DecodeStep(row, &decoded));
+  ASSERT_TRUE(WholeStep(row, &decoded));
   EXPECT_EQ(decoded, step);
   for (size_t length = 0; length < row.size(); ++length) {
-    EXPECT_FALSE(DecodeStep(row.substr(0, length), &decoded)) << length;
+    EXPECT_FALSE(WholeStep(row.substr(0, length), &decoded)) << length;
   }
-  EXPECT_FALSE(DecodeStep(row + '\0', &decoded));
+  EXPECT_FALSE(WholeStep(row + '\0', &decoded));
   std::string unknown_bit = row;
   unknown_bit.back() = '\x08';
-  EXPECT_FALSE(DecodeStep(unknown_bit, &decoded));
+  EXPECT_FALSE(WholeStep(unknown_bit, &decoded));
   step = {};
-  ASSERT_TRUE(DecodeStep(EncodeStep(step), &decoded));
+  ASSERT_TRUE(WholeStep(StepText(step), &decoded));
   EXPECT_EQ(decoded.tokens, 0u);
 }
 

@@ -1,10 +1,12 @@
-// What both stores promise, tested on both.
+// What both stores promise, tested on both, and on one whose steps are all in chunks.
 #include "daemon/store/store.h"
 
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -60,7 +62,7 @@ model::ShardReport Report(int64_t step, uint32_t rank, const std::string& instan
 std::vector<Point> ReadPoints(const Store& store, const std::string& run, const SeriesKey& series,
                               const StepRange& range = {}) {
   std::vector<Point> points;
-  EXPECT_OK(store.Points(run, series, range, [&points](const Point& point) {
+  EXPECT_OK(store.Points(run, {series}, range, [&points](size_t, const Point& point) {
     points.push_back(point);
     return true;
   }));
@@ -88,7 +90,7 @@ std::vector<std::string> ReadReports(const Store& store, const std::string& run,
   return reports;
 }
 
-enum class Kind { kMemory, kRocks };
+enum class Kind { kMemory, kRocks, kFolded };
 
 class StoreTest : public ::testing::TestWithParam<Kind> {
  protected:
@@ -103,16 +105,29 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
     ASSERT_OK_AND_ASSIGN(store_, OpenStore({.directory = directory_.File("data")}));
   }
 
-  void Write(const StoreBatch& batch) { ASSERT_OK(store_->Write(batch)); }
+  // Kind::kFolded: all reads are of chunks.
+  void Write(const StoreBatch& batch) {
+    ASSERT_OK(store_->Write(batch));
+    if (GetParam() != Kind::kFolded) return;
+    ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+    for (const model::RunRow& run : runs) ASSERT_OK(store_->Fold(run.name()));
+  }
 
   TempDir directory_;
   std::unique_ptr<Store> store_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, StoreTest, ::testing::Values(Kind::kMemory, Kind::kRocks),
-                         [](const auto& info) {
-                           return info.param == Kind::kMemory ? "Memory" : "Rocks";
-                         });
+// Those that read points or steps run on chunks too.
+class StorePointsTest : public StoreTest {};
+
+std::string KindName(const ::testing::TestParamInfo<Kind>& info) {
+  constexpr const char* kNames[] = {"Memory", "Rocks", "Folded"};
+  return kNames[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StoreTest, ::testing::Values(Kind::kMemory, Kind::kRocks), KindName);
+INSTANTIATE_TEST_SUITE_P(All, StorePointsTest,
+                         ::testing::Values(Kind::kMemory, Kind::kRocks, Kind::kFolded), KindName);
 
 TEST_P(StoreTest, IsEmptyAtFirstAndNamesNoRuns) {
   ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
@@ -134,7 +149,8 @@ TEST_P(StoreTest, EveryReadOfAnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
   EXPECT_THAT(store_->Events("c"), not_found);
   EXPECT_THAT(store_->Coactivation("c", 1), not_found);
   EXPECT_THAT(store_->Series("c", {}), not_found);
-  EXPECT_THAT(store_->Points("c", kLoss, {}, [](const auto&) { return true; }), not_found);
+  EXPECT_THAT(store_->Points("c", {kLoss}, {}, [](size_t, const auto&) { return true; }),
+              not_found);
   EXPECT_THAT(store_->Steps("c", {}, [](const auto&) { return true; }), not_found);
   EXPECT_THAT(store_->DeleteRun("c"), not_found);
 }
@@ -198,7 +214,7 @@ TEST_P(StoreTest, PutsRowsAndReadsThemInOrder) {
   EXPECT_EQ(coactivation[0].layer(), 2u);
 }
 
-TEST_P(StoreTest, PutAgainReplaces) {
+TEST_P(StorePointsTest, PutAgainReplaces) {
   StoreBatch batch;
   batch.runs.emplace_back().set_name("exp");
   batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
@@ -296,7 +312,7 @@ TEST_P(StoreTest, AReportBelowASettledStepGoesWithTheNextOne) {
   EXPECT_THAT(ReadReports(*store_, "exp", 1), IsEmpty());
 }
 
-TEST_P(StoreTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedIt) {
+TEST_P(StorePointsTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedIt) {
   StoreBatch batch;
   batch.attempts.push_back({"exp", Attempt(1, 0, 4)});
   batch.attempts.push_back({"exp", Attempt(2, 3, 3)});
@@ -321,7 +337,7 @@ TEST_P(StoreTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedIt) {
   EXPECT_EQ(steps[3].attempt, 2u);
 }
 
-TEST_P(StoreTest, StepsOfAnAttemptThatHasNotClosedAnyAreNotLive) {
+TEST_P(StorePointsTest, StepsOfAnAttemptThatHasNotClosedAnyAreNotLive) {
   StoreBatch batch;
   batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
   model::AttemptRow row;
@@ -332,7 +348,7 @@ TEST_P(StoreTest, StepsOfAnAttemptThatHasNotClosedAnyAreNotLive) {
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 1}), ElementsAre(Point{1, 0, 1.0, 0}));
 }
 
-TEST_P(StoreTest, ReadsTheWholeRangeOfSteps) {
+TEST_P(StorePointsTest, ReadsTheWholeRangeOfSteps) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   StoreBatch batch;
   batch.attempts.push_back({"exp", Attempt(1, 0, kMax)});
@@ -347,7 +363,7 @@ TEST_P(StoreTest, ReadsTheWholeRangeOfSteps) {
   EXPECT_EQ(ReadSteps(*store_, "exp").size(), 3u);
 }
 
-TEST_P(StoreTest, VisitorsStopEarly) {
+TEST_P(StorePointsTest, VisitorsStopEarly) {
   StoreBatch batch;
   batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
   batch.attempts.push_back({"exp", Attempt(2, 2, 3)});
@@ -358,21 +374,23 @@ TEST_P(StoreTest, VisitorsStopEarly) {
   batch.steps.push_back(Step("exp", 2, 2, {{kLoss, 1.0, 0}}));
   Write(batch);
   int seen = 0;
-  const auto three = [&seen](const auto&) { return ++seen % 3 != 0; };
-  EXPECT_OK(store_->Points("exp", kLoss, {}, three));
+  const auto three = [&seen](const auto&...) { return ++seen % 3 != 0; };
+  EXPECT_OK(store_->Points("exp", {kLoss}, {}, three));
   EXPECT_EQ(seen, 3);
   EXPECT_OK(store_->Steps("exp", {}, three));
   EXPECT_EQ(seen, 6);
-  EXPECT_OK(store_->OpenReports("exp", 1, three));
+  EXPECT_OK(store_->Buckets("exp", {kLoss, kLoss}, {}, 4, three));
   EXPECT_EQ(seen, 9);
+  EXPECT_OK(store_->OpenReports("exp", 1, three));
+  EXPECT_EQ(seen, 12);
 }
 
-TEST_P(StoreTest, AVisitorMayReadAndWriteTheStore) {
+TEST_P(StorePointsTest, AVisitorMayReadAndWriteTheStore) {
   StoreBatch batch;
   batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
   batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
   Write(batch);
-  ASSERT_OK(store_->Points("exp", kLoss, {}, [this](const Point& point) {
+  ASSERT_OK(store_->Points("exp", {kLoss}, {}, [this](size_t, const Point& point) {
     StoreBatch more;
     more.steps.push_back(Step("exp", 1, point.step + 1, {{kLoss, 2.0, 0}}));
     EXPECT_OK(store_->Write(more));
@@ -381,6 +399,81 @@ TEST_P(StoreTest, AVisitorMayReadAndWriteTheStore) {
   }));
   // The read was of one moment: it did not see what its visitor wrote.
   EXPECT_EQ(ReadPoints(*store_, "exp", kLoss).size(), 2u);
+}
+
+TEST_P(StorePointsTest, ReadsManySeriesInTheOrderTheyAreAskedFor) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
+  for (const int64_t step : {4, 2}) {
+    batch.steps.push_back(Step("exp", 1, step, {{kLoss, 1.0 + step, 0}, {kEntropy, 0.5, 0}}));
+  }
+  Write(batch);
+  std::vector<std::pair<size_t, int64_t>> seen;
+  // One that is not there, and one that is asked for twice.
+  ASSERT_OK(store_->Points("exp", {kLoss, Head(0, 0), kEntropy, kLoss}, {},
+                           [&seen](size_t series, const Point& point) {
+                             seen.emplace_back(series, point.step);
+                             return true;
+                           }));
+  EXPECT_THAT(seen, ElementsAre(std::pair(0u, 2), std::pair(0u, 4), std::pair(2u, 2),
+                                std::pair(2u, 4), std::pair(3u, 2), std::pair(3u, 4)));
+  ASSERT_OK(store_->Points("exp", {}, {}, [](size_t, const Point&) { return true; }));
+}
+
+TEST_P(StorePointsTest, BucketsSayWhatASeriesDidAcrossAttempts) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 20)});
+  batch.attempts.push_back({"exp", Attempt(2, 6, 9)});
+  for (const auto& [attempt, step, value, flags] :
+       std::vector<std::tuple<uint32_t, int64_t, double, uint32_t>>{{1, 0, 4, kFlagEval},
+                                                                    {1, 3, 1, 0},
+                                                                    {1, 5, 2, kFlagLate},
+                                                                    {1, 7, 100, kFlagGrid},
+                                                                    {2, 6, 3, 0},
+                                                                    {2, 9, 5, 0},
+                                                                    {1, 20, 7, 0}}) {
+    batch.steps.push_back(Step("exp", attempt, step, {{kLoss, value, flags}}));
+  }
+  Write(batch);
+  const auto buckets = [this](const StepRange& range, int64_t steps) {
+    std::vector<Bucket> found;
+    EXPECT_OK(store_->Buckets("exp", {kEntropy, kLoss}, range, steps,
+                              [&found](size_t series, const Bucket& bucket) {
+                                EXPECT_EQ(series, 1u);
+                                found.push_back(bucket);
+                                return true;
+                              }));
+    return found;
+  };
+  EXPECT_THAT(buckets({}, 8),
+              ElementsAre(Bucket{0, 4, 1, 2.5, 4, 3, 6, 2, kFlagEval | kFlagLate},
+                          Bucket{8, 1, 5, 5, 5, 5, 9, 2, 0}, Bucket{16, 1, 7, 7, 7, 7, 20, 1, 0}));
+  EXPECT_THAT(buckets({.first = 3, .last = 7, .attempt = 1}, int64_t{1} << 62),
+              ElementsAre(Bucket{0, 3, 1, 103.0 / 3, 100, 100, 7, 1, kFlagLate | kFlagGrid}));
+  EXPECT_EQ(buckets({}, 1).size(), 6u);
+  for (const int64_t bad :
+       {int64_t{0}, int64_t{-8}, int64_t{3}, std::numeric_limits<int64_t>::min()}) {
+    EXPECT_THAT(
+        store_->Buckets("exp", {kLoss}, {}, bad, [](size_t, const Bucket&) { return true; }),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a power of two")));
+  }
+}
+
+TEST_P(StorePointsTest, AMeanIsFiniteWhereTheSumIsNot) {
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 1023)});
+  const double huge = std::numeric_limits<double>::max();
+  for (int64_t step = 0; step < 1024; ++step) {
+    batch.steps.push_back(Step("exp", 1, step, {{kLoss, huge, 0}}));
+  }
+  Write(batch);
+  int seen = 0;
+  ASSERT_OK(store_->Buckets("exp", {kLoss}, {}, 1024, [&](size_t, const Bucket& bucket) {
+    EXPECT_EQ(bucket.mean, huge);
+    ++seen;
+    return true;
+  }));
+  EXPECT_EQ(seen, 1);
 }
 
 TEST_P(StoreTest, ListsSeriesSortedAndFiltered) {
@@ -409,7 +502,7 @@ TEST_P(StoreTest, ListsSeriesSortedAndFiltered) {
   EXPECT_EQ(store_->Stats().series, 6u);
 }
 
-TEST_P(StoreTest, ValuesComeBackAsTheCatalogueStoresThem) {
+TEST_P(StorePointsTest, ValuesComeBackAsTheCatalogueStoresThem) {
   const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
   struct Case {
     SeriesKey series;
@@ -441,6 +534,29 @@ TEST_P(StoreTest, ValuesComeBackAsTheCatalogueStoresThem) {
   }
 }
 
+TEST(StorePrecisionTest, DeclaredKeepsARelativeErrorAndExactCounts) {
+  TempDir directory;
+  StoreOptions options{.directory = directory.File("data")};
+  options.precision = Precision::kDeclared;
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
+  StoreBatch batch;
+  batch.attempts.push_back({"exp", Attempt(1, 0, 1)});
+  batch.steps.push_back(Step(
+      "exp", 1, 0, {{Head(0, 0), 1.23456789, 0}, {kLoss, 1.23456789, 0}, {count, 16777217, 0}}));
+  ASSERT_OK(store->Write(batch));
+  std::vector<double> values;
+  ASSERT_OK(store->Points("exp", {Head(0, 0), kLoss, count}, {}, [&](size_t, const Point& point) {
+    values.push_back(point.value);
+    return true;
+  }));
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_NEAR(values[0], 1.23456789, 1.23456789e-4);
+  EXPECT_EQ(values[0] * 0x1p13, std::trunc(values[0] * 0x1p13)) << "no bits beyond the declared";
+  EXPECT_EQ(values[1], static_cast<double>(1.23456789f)) << "a scalar is kept as it is";
+  EXPECT_EQ(values[2], 16777217);
+}
+
 TEST_P(StoreTest, ABatchWithANonFinitePointIsRefusedWhole) {
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     StoreBatch batch;
@@ -457,7 +573,7 @@ TEST_P(StoreTest, ABatchWithANonFinitePointIsRefusedWhole) {
   EXPECT_TRUE(store_->Stats().writable);
 }
 
-TEST_P(StoreTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
+TEST_P(StorePointsTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
   StoreBatch batch;
   for (const std::string run : {"exp", "exp2"}) {
     batch.runs.emplace_back().set_name(run);

@@ -5,7 +5,7 @@
     ...
     monitor.step(step, loss=loss, grad_norm=grad_norm)
 
-`watch` needs torch; everything else needs numpy, grpcio and protobuf only. docs/python.md teaches
+`watch` and `calibrate` need torch; everything else needs numpy, grpcio and protobuf only. docs/python.md teaches
 it.
 """
 
@@ -23,6 +23,7 @@ __all__ = [
     "Recorder",
     "Scalar",
     "__version__",
+    "calibrate",
     "payloads",
     "policy_mismatch",
     "watch",
@@ -35,4 +36,8 @@ def __getattr__(name):
         from foreshock import monitor
 
         return getattr(monitor, name)
+    if name in ("calibrate", "CalibrationReport"):
+        from foreshock import calibration
+
+        return getattr(calibration, name)
     raise AttributeError(f"module 'foreshock' has no attribute {name!r}")

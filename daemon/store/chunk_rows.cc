@@ -1,0 +1,38 @@
+#include "daemon/store/chunk_rows.h"
+
+#include "daemon/store/row_codec.h"
+
+namespace foreshock::store {
+namespace {
+
+// The narrowest type that keeps every value exactly.
+Storage StorageOfValues(absl::Span<const ChunkPoint> points) {
+  bool whole = true;
+  bool narrow = true;
+  for (const ChunkPoint& point : points) {
+    whole = whole && StoredAs(Storage::kI64, point.value) == Storage::kI64;
+    narrow = narrow && StoredAs(Storage::kF32, point.value) == Storage::kF32 &&
+             Kept(Storage::kF32, point.value) == point.value;
+  }
+  return whole ? Storage::kI64 : narrow ? Storage::kF32 : Storage::kF64;
+}
+
+}  // namespace
+
+std::string PointRows::Encode(int64_t window_first, absl::Span<const Row> rows) {
+  return EncodeChunk(StorageOfValues(rows), window_first, rows);
+}
+
+bool PointRows::Decode(std::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
+  return DecodeChunk(bytes, window_first, rows);
+}
+
+std::string StepRows::Encode(int64_t window_first, absl::Span<const Row> rows) {
+  return EncodeStepChunk(window_first, rows);
+}
+
+bool StepRows::Decode(std::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
+  return DecodeStepChunk(bytes, window_first, rows);
+}
+
+}  // namespace foreshock::store

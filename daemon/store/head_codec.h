@@ -1,0 +1,54 @@
+// Head rows: a closed step as it was written, until its points are in chunks.
+//
+//   std::string row = EncodeHead(step_row, points);
+//   HeadReader head;
+//   if (!head.Open(row)) ...;                       // corrupt
+//   HeadPoint point;
+//   while (head.Next(&point)) ...;
+//   if (!head.whole()) ...;                         // corrupt
+//
+// Layout: docs/formats/store.md. The attempt is in the key. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "daemon/model/catalogue.h"
+#include "daemon/model/step.h"
+
+namespace foreshock::store {
+
+struct HeadPoint {
+  uint32_t series = 0;
+  double value = 0;
+  uint32_t flags = 0;
+  Storage storage = Storage::kF64;  // of an encoded point; not read back
+};
+
+// `points` in rising order of their series, each once.
+std::string EncodeHead(const StepRow& row, absl::Span<const HeadPoint> points);
+
+class HeadReader {
+ public:
+  // Reads the step row. `bytes` must outlive the reader.
+  bool Open(std::string_view bytes);
+
+  const StepRow& row() const { return row_; }  // attempt 0
+  uint64_t points() const { return points_; }  // in all
+
+  // The next point; false at the end and where the row is corrupt.
+  bool Next(HeadPoint* point);
+  // After the last Next: nothing is missing and nothing is left.
+  bool whole() const { return left_ == 0 && rest_.empty(); }
+
+ private:
+  StepRow row_;
+  uint64_t points_ = 0;
+  uint64_t left_ = 0;
+  uint32_t series_ = 0;
+  std::string_view rest_;
+};
+
+}  // namespace foreshock::store

@@ -1,0 +1,36 @@
+// What a read needs of the heads: the rows of closed steps that are not in chunks yet, turned from
+// step order into series order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "daemon/store/chunk_rows.h"
+#include "daemon/store/lineage.h"
+#include "daemon/store/read_view.h"
+
+namespace foreshock::store {
+
+// For every stretch, in its order: rows inside it, in step order, each step once (the newest).
+template <typename Row>
+using OpenRows = std::vector<std::vector<Row>>;
+
+// The points of the wanted series, by their place in `series` (ids in rising order) and then by
+// stretch. Reads the heads of the stretches' attempts once. DataLoss names a corrupt head.
+absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
+    const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
+    absl::Span<const uint32_t> series);
+
+absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
+                                                absl::Span<const Stretch> stretches);
+
+// Sorts rows that are in the order of their writing by step, and keeps the last of each step.
+template <typename Row>
+void KeepNewest(std::vector<Row>* rows);
+
+extern template void KeepNewest(std::vector<ChunkPoint>* rows);
+extern template void KeepNewest(std::vector<StepRow>* rows);
+
+}  // namespace foreshock::store

@@ -1,0 +1,37 @@
+// A calibration out of what the ranks of a run pushed anyway: RouterCoactivation and RouterLoad, as
+// captures hold them. No pass over text is needed; inputs and output norms are not known then.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(const Pushed pushed, GatherCaptures({"run.fscap"}, model, {}));
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proxy/calibration.h"
+#include "proxy/model.h"
+
+namespace foreshock::proxy {
+
+struct GatherOptions {
+  int64_t first_step = 0;
+  int64_t last_step = std::numeric_limits<int64_t>::max();
+  bool loads_only = false;  // leave co-activation aside: it is pushed rarely, loads often
+};
+
+struct Pushed {
+  std::map<int, LayerStats> layers;
+  std::vector<std::string> warnings;
+};
+
+// Of a layer's tokens one kind is counted: those with co-activation, where there are any, else
+// those with loads; so that the sums belong together. Replicas (the same run, step, layer and token
+// shard) count once; evaluation and recomputed reports do not. InvalidArgument, with the file, for
+// numbers that contradict each other or another E or top-k.
+absl::StatusOr<Pushed> GatherCaptures(const std::vector<std::string>& paths, const Model& model,
+                                      const GatherOptions& options);
+
+}  // namespace foreshock::proxy

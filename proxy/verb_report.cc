@@ -1,0 +1,189 @@
+// foreshock-proxy report DIR PROXY: how faithful a proxy is, without a forward pass.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+#include "daemon/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "proxy/report.h"
+
+namespace foreshock::proxy {
+namespace {
+
+using ReportJson = nlohmann::ordered_json;
+
+struct ReportArguments {
+  std::string proxy;
+  std::vector<std::string> calibration;
+  double accelerator_gib = 80;
+  std::string file;
+};
+
+ReportJson JsonOf(const std::optional<double>& value) {
+  return value ? ReportJson(*value) : ReportJson(nullptr);
+}
+
+ReportJson JsonOf(const std::optional<LoadShape>& load) {
+  if (!load) return nullptr;
+  return {{"entropy_ratio", load->entropy_ratio},
+          {"cv", load->variation},
+          {"max_violation_ratio", JsonOf(load->max_violation_ratio)}};
+}
+
+ReportJson JsonOf(const RowShape& rows) {
+  return {{"weight_similarity", JsonOf(rows.weight_similarity)},
+          {"centred_conditioning", JsonOf(rows.centred_conditioning)}};
+}
+
+// The fewest whose memory holds the weights alone.
+uint64_t Accelerators(uint64_t bytes, double gib) {
+  return static_cast<uint64_t>(std::ceil(static_cast<double>(bytes) / (gib * (1u << 30))));
+}
+
+ReportJson JsonOf(const Report& report, double accelerator_gib) {
+  ReportJson layers = ReportJson::array();
+  for (const LayerReport& layer : report.layers) {
+    layers.push_back(
+        {{"layer", layer.layer},
+         {"survival", JsonOf(layer.survival)},
+         {"kept_probability", JsonOf(layer.kept_probability)},
+         {"gate_sum", JsonOf(layer.gate_sum)},
+         {"load",
+          {{"before", JsonOf(layer.load_before)}, {"expected", JsonOf(layer.load_expected)}}},
+         {"token_entropy_ratio", JsonOf(layer.token_entropy_ratio)},
+         {"mutual_information", JsonOf(layer.mutual_information)},
+         {"margin_p10", JsonOf(layer.margin_p10)},
+         {"router", {{"before", JsonOf(layer.rows_before)}, {"after", JsonOf(layer.rows_after)}}}});
+  }
+  const auto size = [&](uint64_t parameters, uint64_t bytes, int experts) {
+    return ReportJson{{"parameters", parameters},
+                      {"bytes", bytes},
+                      {"experts", experts},
+                      {"accelerators_for_weights", Accelerators(bytes, accelerator_gib)}};
+  };
+  return {{"size",
+           {{"before", size(report.parameters_before, report.bytes_before, report.experts)},
+            {"after", size(report.parameters_after, report.bytes_after, report.keep)},
+            {"accelerator_gib", accelerator_gib}}},
+          {"integrity",
+           {{"identical", true},
+            {"bytes_compared", report.bytes_compared},
+            {"config_changes", report.config_changes}}},
+          {"survival", JsonOf(report.survival)},
+          {"layers", layers},
+          {"notes", report.notes}};
+}
+
+std::string Cell(const std::optional<double>& value) {
+  return value ? absl::StrFormat("%.3f", *value) : "-";
+}
+
+void PrintReport(const Report& report, double accelerator_gib) {
+  using cli::Align;
+  const cli::Terminal out(stdout);
+  cli::Table size({{"size"}, {"source", Align::kRight}, {"proxy", Align::kRight}});
+  size.AddRow({"experts a layer", absl::StrCat(report.experts), absl::StrCat(report.keep)});
+  size.AddRow({"parameters", absl::StrFormat("%.3g", static_cast<double>(report.parameters_before)),
+               absl::StrFormat("%.3g", static_cast<double>(report.parameters_after))});
+  size.AddRow({"weights", FormatBytes(report.bytes_before), FormatBytes(report.bytes_after)});
+  size.AddRow({absl::StrCat("accelerators of ", accelerator_gib, " GiB, weights alone"),
+               absl::StrCat(Accelerators(report.bytes_before, accelerator_gib)),
+               absl::StrCat(Accelerators(report.bytes_after, accelerator_gib))});
+  std::fputs(size.Render(out).c_str(), stdout);
+  std::printf("\nall %s of the proxy's files are what the source and the plan give\n",
+              FormatBytes(report.bytes_compared).c_str());
+  for (const std::string& change : report.config_changes) {
+    std::printf("config.json: %s\n", change.c_str());
+  }
+  std::puts("");
+  cli::Table layers({{"layer", Align::kRight},
+                     {"survival", Align::kRight},
+                     {"kept prob.", Align::kRight},
+                     {"load entropy", Align::kRight},
+                     {"expected", Align::kRight},
+                     {"max violation", Align::kRight},
+                     {"expected", Align::kRight},
+                     {"similarity", Align::kRight},
+                     {"proxy", Align::kRight},
+                     {"conditioning", Align::kRight},
+                     {"proxy", Align::kRight}});
+  for (const LayerReport& layer : report.layers) {
+    const auto entropy = [](const std::optional<LoadShape>& load) {
+      return Cell(load ? std::optional<double>(load->entropy_ratio) : std::nullopt);
+    };
+    const auto violation = [](const std::optional<LoadShape>& load) {
+      return Cell(load ? load->max_violation_ratio : std::nullopt);
+    };
+    layers.AddRow(
+        {absl::StrCat(layer.layer), Cell(layer.survival), Cell(layer.kept_probability),
+         entropy(layer.load_before), entropy(layer.load_expected), violation(layer.load_before),
+         violation(layer.load_expected), Cell(layer.rows_before.weight_similarity),
+         Cell(layer.rows_after.weight_similarity), Cell(layer.rows_before.centred_conditioning),
+         Cell(layer.rows_after.centred_conditioning)});
+  }
+  std::fputs(layers.Render(out).c_str(), stdout);
+  std::printf("\nsurvival over all layers: %s\n", Cell(report.survival).c_str());
+  for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
+  std::printf("\n%s\n", kRulesOfUse);
+}
+
+absl::Status RunReport(const Program& program, const ReportArguments& arguments) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Source source, OpenSource(program));
+  Program other = program;
+  other.checkpoint = arguments.proxy;
+  FORESHOCK_ASSIGN_OR_RETURN(const Source proxy, OpenSource(other));
+  const std::string file = absl::StrCat(arguments.proxy, "/plan.json");
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string text, ReadWhole(file));
+  FORESHOCK_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(file, text));
+  FORESHOCK_ASSIGN_OR_RETURN(const Calibration calibration,
+                             Calibration::Open(arguments.calibration, source.model));
+  cli::Progress progress("compare", proxy.checkpoint.bytes());
+  const auto update = [&](uint64_t done, const std::string& name) {
+    progress.Update(done, absl::StrCat(FormatBytes(done), ", ", name));
+  };
+  FORESHOCK_ASSIGN_OR_RETURN(const Report report,
+                             MakeReport(source, proxy, plan, calibration, update));
+  progress.Finish();
+  const std::string json = JsonOf(report, arguments.accelerator_gib).dump(2) + "\n";
+  if (!arguments.file.empty()) FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.file, json));
+  if (program.json) {
+    std::fputs(json.c_str(), stdout);
+  } else {
+    PrintReport(report, arguments.accelerator_gib);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, Program& program) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* verb = app.add_subcommand(
+      "report", "Compare a proxy with its source: bytes, sizes, routers, what was chosen");
+  AddCommonOptions(*verb, program);
+  verb->add_option("PROXY", arguments->proxy, "what `slice` or `build` wrote")->required();
+  verb->add_option("--calibration", arguments->calibration,
+                   "of held-out text, for what the router chose; files add");
+  verb->add_option("--accelerator-gib", arguments->accelerator_gib, "memory of one accelerator")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  verb->add_option("-w,--write", arguments->file, "also write the JSON to this file");
+  verb->footer(
+      "Reads every byte of the proxy and compares it with the source. A proxy that is not what "
+      "the\n"
+      "plan gives is an error.\n"
+      "Examples:\n"
+      "  foreshock-proxy report models/olmoe models/olmoe-32 --calibration held-out.safetensors");
+  verb->callback(
+      [&program, arguments] { program.exit_code = Finish(RunReport(program, *arguments)); });
+}
+
+}  // namespace foreshock::proxy

@@ -1,0 +1,61 @@
+"""A real Prometheus of a test's own, on a free loopback port.
+
+    with Prometheus(daemon.http) as prometheus:
+        wait_until(lambda: prometheus.query("up"), 60, "Prometheus has scraped")
+"""
+
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+
+class Prometheus:
+    """Scrapes the given target as job `foreshock` and judges the rule files, every second."""
+
+    def __init__(self, target, rule_files=()):
+        self.directory = tempfile.TemporaryDirectory(prefix="foreshock_prometheus_")
+        config = pathlib.Path(self.directory.name, "prometheus.yml")
+        config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+                          f"rule_files: {json.dumps([str(file) for file in rule_files])}\n"
+                          "scrape_configs:\n"
+                          "  - job_name: foreshock\n"
+                          f"    static_configs: [{{targets: ['{target}']}}]\n")
+        with socket.socket() as free:  # it cannot be told to take port 0 and say which it got
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.command = [shutil.which("prometheus") or "prometheus", f"--config.file={config}",
+                        f"--storage.tsdb.path={self.directory.name}/tsdb",
+                        f"--web.listen-address={self.address}", "--log.level=error"]
+
+    def get(self, path, **parameters):
+        """`data` of the answer of /api/v1/PATH, or None while it is still starting."""
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            if error.code == 503:
+                return None
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+        except OSError:
+            return None
+
+    def query(self, expression):
+        """The series that the expression has now."""
+        answer = self.get("query", query=expression)
+        return answer and answer["result"]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *unused):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        self.directory.cleanup()
