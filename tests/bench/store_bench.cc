@@ -9,6 +9,7 @@
 
 #include "benchmark/benchmark.h"
 #include "daemon/base/check.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/directory.h"
 #include "daemon/store/store.h"
@@ -72,7 +73,8 @@ void Fill(Store* store) {
 // The bytes of a closed store once the log is in tables and the tables are compacted.
 uint64_t CompactedBytes(const TempDir& directory) {
   {
-    const auto database = store::Database::Open(Options(directory), nullptr);
+    const auto database =
+        store::Database::Open(Options(directory), nullptr, std::make_shared<store::DamageWatch>());
     FORESHOCK_CHECK(database.ok());
     for (const store::Family family : store::kAllFamilies) {
       rocksdb::ColumnFamilyHandle* handle = (*database)->family(family);
@@ -82,7 +84,9 @@ uint64_t CompactedBytes(const TempDir& directory) {
       FORESHOCK_CHECK((*database)->db()->CompactRange(options, handle, nullptr, nullptr).ok());
     }
   }
-  const auto opened = store::Database::Open(Options(directory), nullptr);  // drops old files
+  const auto opened =
+      store::Database::Open(Options(directory), nullptr,
+                            std::make_shared<store::DamageWatch>());  // drops old files
   FORESHOCK_CHECK(opened.ok());
   return store::DirectoryBytes(Options(directory).directory);
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/store.h"
 #include "gmock/gmock.h"
@@ -119,7 +120,9 @@ TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
     ASSERT_OK(store->Fold("exp-42"));
     ASSERT_OK(store->Write(OpenBatch()));
   }
-  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+  ASSERT_OK_AND_ASSIGN(
+      const auto database,
+      store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
   EXPECT_EQ(Dump(*database), ReadFile(GoldenPath()));
 }
 
@@ -127,7 +130,9 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
   TempDir directory;
   const StoreOptions options{.directory = directory.File("data")};
   {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(options, nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
     for (const absl::string_view line :
          absl::StrSplit(ReadFile(GoldenPath()), '\n', absl::SkipEmpty())) {
       const std::vector<std::string> parts = absl::StrSplit(line, ' ');

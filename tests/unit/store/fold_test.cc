@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "daemon/store/chunk_codec.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/read_view.h"
@@ -76,7 +77,8 @@ class FoldTest : public ::testing::Test {
   // "[first, last] rows" of the chunks of a series, of a store that is closed.
   std::vector<std::string> Chunks(uint32_t series) {
     std::vector<std::string> chunks;
-    auto database = store::Database::Open(Options(), nullptr);
+    auto database =
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>());
     EXPECT_OK(database);
     const store::ReadView view = store::ReadView::Of(**database);
     EXPECT_OK(view.ScanPrefix(
@@ -209,7 +211,9 @@ TEST_F(FoldTest, ACorruptChunkStopsTheFoldAndLosesNothingElse) {
   }
   const std::string key = store::ChunkKey({1, 1, 1, store::Window::Of(0, 8)});
   {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
     ASSERT_TRUE(
         database->db()->Put({}, database->family(store::Family::kChunks), key, "damaged").ok());
   }
@@ -250,7 +254,9 @@ TEST_F(FoldTest, ADeletionBesideFoldsBringsNothingBack) {
   EXPECT_EQ(CountPoints(*store, "kept"), 5'000u + 10);
   ASSERT_OK(store->DeleteRun("kept"));
   store.reset();
-  ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+  ASSERT_OK_AND_ASSIGN(
+      const auto database,
+      store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
   for (const store::Family family : {store::Family::kHeads, store::Family::kChunks}) {
     EXPECT_OK(store::ReadView::Of(*database).ScanPrefix(
         family, "", [](std::string_view key, std::string_view) -> absl::StatusOr<bool> {

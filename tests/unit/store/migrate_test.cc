@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/model/catalogue.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/read_view.h"
@@ -93,7 +94,8 @@ class MigrateTest : public ::testing::Test {
 
   // Everything in the store as it is on disk.
   std::string Dump() {
-    auto database = store::Database::Open(Options(), nullptr);
+    auto database =
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>());
     EXPECT_OK(database);
     std::string text;
     for (const store::Family family : store::kAllFamilies) {

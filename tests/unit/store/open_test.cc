@@ -10,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/store/damage.h"
 #include "daemon/store/database.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
@@ -68,7 +69,9 @@ class OpenTest : public ::testing::Test {
   }
 
   void Put(store::Family family, const std::string& key, const std::string& value) {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
     ASSERT_TRUE(database->db()->Put({}, database->family(family), key, value).ok());
   }
 
@@ -322,7 +325,9 @@ TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
     ASSERT_OK(store->Fold("exp"));
   }
   {
-    ASSERT_OK_AND_ASSIGN(const auto database, store::Database::Open(Options(), nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const auto database,
+        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
     for (const auto family : store::kAllFamilies) {
       ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
     }
