@@ -4,15 +4,18 @@
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
+ROUNDS ?= 50
 SEEDS ?= 3
 CAPTURES ?= build/lab
 FUZZ_SECONDS ?= 60
+# Each of their runs has a seed of its own, which it prints.
+SOAKED := store_crash_test store_property_test store_operations_test store_damage_test
 FILTER ?= .
 
 help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000;'
+	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000 ROUNDS=50;'
 	@echo 'lab: SEEDS=3 CAPTURES=build/lab; fuzz: FUZZ_SECONDS=60 for each target'
 
 run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
@@ -41,9 +44,13 @@ bench: ## run the benchmarks and print target against reached
 	@deploy/build.sh bench
 	@tests/bench/run.sh build/bench
 
-soak: ## the crash test with KILLS random kill -9 points
+soak: ## the crash test with KILLS random kill -9 points, the store's random tests ROUNDS times
 	@deploy/install-deps.sh build test
-	@deploy/build.sh release foreshockd
+	@deploy/build.sh release foreshockd $(SOAKED)
+	@for test in $(SOAKED); do \
+	  echo "soak: $$test, $(ROUNDS) rounds"; \
+	  ctest --test-dir build/release --output-on-failure --repeat until-fail:$(ROUNDS) -R "^$$test$$" || exit 1; \
+	done
 	@/usr/bin/python3 tests/fault/daemon_crash_test.py --foreshockd build/release/bin/foreshockd --kills $(KILLS)
 
 lab: ## train, break and watch: every fault with SEEDS seeds; hours; writes docs/detection.md

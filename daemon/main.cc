@@ -19,6 +19,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/http/server.h"
+#include "daemon/notify/make_notifier.h"
 #include "daemon/rpc/listen_probe.h"
 
 namespace foreshock {
@@ -102,6 +103,9 @@ int CheckConfig(const Flags& flags) {
   if (!config.ok()) return Fail(config.status());
   const absl::StatusOr<std::shared_ptr<const RuleSet>> rules = LoadRules(config->rules);
   if (!rules.ok()) return Fail(rules.status());
+  if (const absl::Status notifiers = CheckNotifiers(config->notifiers); !notifiers.ok()) {
+    return Fail(notifiers);
+  }
   const size_t count = (*rules)->infos().size();
   std::printf("%s# %zu rules and signatures%s\n", FormatConfig(*config).c_str(), count,
               count > 0 ? ", all good" : "");

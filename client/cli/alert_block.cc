@@ -67,6 +67,12 @@ std::string LastHealthy(const v1::Alert& alert) {
   return absl::StrCat(text, "; roll back to checkpoint ", alert.checkpoint());
 }
 
+std::string TakenOn(const v1::Acknowledgement& acknowledgement) {
+  return absl::StrCat("by ", acknowledgement.by(), " at ",
+                      LocalTime(acknowledgement.time_unix_ns()),
+                      acknowledgement.why().empty() ? "" : ": ", acknowledgement.why());
+}
+
 std::string EvidenceText(const v1::Evidence& evidence) {
   std::string text = absl::StrCat(evidence.supports() ? "" : "against: ", evidence.rule());
   if (evidence.layers_size() > 0) {
@@ -143,6 +149,9 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
   }
   row("advice", alert.description());
   row("runbook", alert.runbook());
+  if (alert.has_acknowledgement()) row("taken on", TakenOn(alert.acknowledgement()));
+  row("silenced", absl::StrJoin(alert.silenced_by(), ", "));
+  row("id", alert.id());
   return block;
 }
 

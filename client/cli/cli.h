@@ -56,10 +56,12 @@ void AddRuns(CLI::App& app, Program& program);
 void AddQuery(CLI::App& app, Program& program);
 void AddExport(CLI::App& app, Program& program);
 void AddAlerts(CLI::App& app, Program& program);
+void AddAlertActions(CLI::App& alerts, Program& program);  // ack, silence, silences, unsilence
 void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
+void AddStore(CLI::App& app, Program& program);
 void AddRules(CLI::App& app, Program& program);
 void AddCompletion(CLI::App& app, Program& program);
 

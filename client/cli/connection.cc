@@ -38,6 +38,7 @@ Connection::Connection(const Settings& settings) : settings_(settings) {
       grpc::CreateCustomChannel(settings_.server, grpc::InsecureChannelCredentials(), arguments);
   query_ = v1::QueryService::NewStub(channel_);
   ingest_ = v1::IngestService::NewStub(channel_);
+  admin_ = v1::AdminService::NewStub(channel_);
 }
 
 std::unique_ptr<grpc::ClientContext> Connection::Context() const {

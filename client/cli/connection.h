@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "client/cli/cli.h"
+#include "foreshock/v1/admin.grpc.pb.h"
 #include "foreshock/v1/ingest.grpc.pb.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
@@ -29,6 +30,7 @@ class Connection {
 
   v1::QueryService::Stub& query() { return *query_; }
   v1::IngestService::Stub& ingest() { return *ingest_; }
+  v1::AdminService::Stub& admin() { return *admin_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& server() const { return settings_.server; }
 
@@ -43,6 +45,7 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::QueryService::Stub> query_;
   std::unique_ptr<v1::IngestService::Stub> ingest_;
+  std::unique_ptr<v1::AdminService::Stub> admin_;
 };
 
 // The exit code for a failed call: kUnreachable, kUsage (the daemon refused the arguments) or

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   AddSummary(app, program);
   AddStatus(app, program);
   AddDoctor(app, program);
+  AddStore(app, program);
   AddRules(app, program);
   AddCompletion(app, program);
   app.require_subcommand(1);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/cli/alert_block.h"
 #include "client/cli/cli.h"
@@ -78,13 +79,19 @@ void AddAlerts(CLI::App& app, Program& program) {
     verb->add_flag("--exit-code", options->exit_code, "exit 1 when one of them is firing");
     AddConnectionOptions(*verb, program);
   }
+  AddAlertActions(*alerts, program);
   alerts->footer(
       "Examples:\n"
       "  foreshock alerts                                  all, with their evidence\n"
       "  foreshock alerts --run exp-42 --state firing --brief\n"
-      "  foreshock alerts --state firing --exit-code || page_me");
-  alerts->callback(
-      [&program, options] { program.exit_code = ListAlerts(program.settings, *options); });
+      "  foreshock alerts --state firing --exit-code || page_me\n"
+      "  foreshock alerts ack 3fa0 --by ada                someone is on it\n"
+      "  foreshock alerts silence run=exp-42 --for 2h --by ada");
+  alerts->callback([&program, options, alerts, list] {
+    const std::vector<CLI::App*> verbs = alerts->get_subcommands();
+    if (!verbs.empty() && verbs.front() != list) return;  // an action, done
+    program.exit_code = ListAlerts(program.settings, *options);
+  });
 }
 
 }  // namespace foreshock::cli

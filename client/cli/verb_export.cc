@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -80,6 +81,7 @@ class ExportFile {
 struct Exported {
   uint64_t points = 0;
   uint64_t series = 0;
+  std::optional<int64_t> downsampled_before{};
 };
 
 absl::StatusOr<Exported> ExportAll(Connection& daemon, v1::QueryPointsRequest request,
@@ -103,6 +105,9 @@ absl::StatusOr<Exported> ExportAll(Connection& daemon, v1::QueryPointsRequest re
         ++exported.series;
       }
       exported.points += static_cast<uint64_t>(answer.points_size());
+      if (answer.has_downsampled_before_step()) {
+        exported.downsampled_before = answer.downsampled_before_step();
+      }
       request.set_continuation(answer.continuation());
       progress.Update(exported.series, Plural(exported.points, "point"));
     }
@@ -141,6 +146,12 @@ int Export(const Settings& settings, const ExportPointsOptions& options) {
                                   static_cast<uint64_t>(series.series_size()), &*file);
   if (!exported.ok()) return daemon.Report(exported.status());
   if (const absl::Status closed = file->Close(); !closed.ok()) return fail(closed, kFinding);
+  if (exported->downsampled_before.has_value()) {
+    std::fprintf(stderr,
+                 "foreshock export: raw points before step %s were downsampled and are not in it;\n"
+                 "  `foreshock query --buckets` shows what is left of them\n",
+                 absl::StrCat(*exported->downsampled_before).c_str());
+  }
   if (!options.out.empty()) {
     std::printf("wrote %s of %s series to %s\n", Plural(exported->points, "point").c_str(),
                 FormatCount(exported->series).c_str(), options.out.c_str());

@@ -80,6 +80,10 @@ void PrintSeries(const v1::QueryPointsResponse& answer, const Terminal& out) {
       absl::StrJoin(attempts, ", ").c_str());
   const Table table = bucketed ? BucketTable(answer, out) : PointTable(answer, out);
   std::fputs(table.Render(out, 2).c_str(), stdout);
+  if (answer.has_downsampled_before_step()) {
+    std::printf("  raw points before step %s were downsampled; use --buckets\n",
+                absl::StrCat(answer.downsampled_before_step()).c_str());
+  }
   if (answer.truncated()) {
     std::puts("  … more follows: raise --limit, or narrow --steps, or give --buckets");
   }

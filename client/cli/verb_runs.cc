@@ -1,4 +1,5 @@
-// foreshock runs [RUN]: the runs the daemon knows, or one of them with its attempts.
+// foreshock runs: the runs the daemon knows, one of them with its attempts, and what is to become
+// of one: pinned or deleted.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -112,6 +113,48 @@ int Show(const Settings& settings, const std::string& name) {
   return kOk;
 }
 
+int Pin(const Settings& settings, const std::string& name, bool pinned) {
+  Connection daemon(settings);
+  v1::PinRunRequest request;
+  request.set_run(name);
+  request.set_pinned(pinned);
+  v1::PinRunResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.admin().PinRun(context.get(), request, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    std::printf(pinned ? "%s is pinned: retention leaves it alone\n" : "%s is no longer pinned\n",
+                name.c_str());
+  }
+  return kOk;
+}
+
+int Delete(const Settings& settings, const std::string& name, bool sure) {
+  if (!sure) {
+    std::fprintf(stderr,
+                 "foreshock: this deletes everything of run '%s' for good, its alerts too; say "
+                 "--yes if that is meant\n",
+                 name.c_str());
+    return kUsage;
+  }
+  Connection daemon(settings);
+  v1::DeleteRunRequest request;
+  request.set_run(name);
+  v1::DeleteRunResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.admin().DeleteRun(context.get(), request, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    std::printf("%s is deleted, with %s series\n", name.c_str(),
+                FormatCount(response.series_deleted()).c_str());
+  }
+  return kOk;
+}
+
 }  // namespace
 
 void AddRuns(CLI::App& app, Program& program) {
@@ -122,7 +165,9 @@ void AddRuns(CLI::App& app, Program& program) {
       "Examples:\n"
       "  foreshock runs                      all runs\n"
       "  foreshock runs list --prefix exp-   those whose name begins so\n"
-      "  foreshock runs show exp-42          one run, its model and its attempts");
+      "  foreshock runs show exp-42          one run, its model and its attempts\n"
+      "  foreshock runs pin exp-42           retention never drops it\n"
+      "  foreshock runs delete exp-7 --yes   all of it, for good");
 
   auto prefix = std::make_shared<std::string>();
   CLI::App* list = runs->add_subcommand("list", "All runs (what `foreshock runs` does too)");
@@ -134,9 +179,26 @@ void AddRuns(CLI::App& app, Program& program) {
   show->add_option("RUN", *name, "the run's name")->required();
   AddConnectionOptions(*show, program);
 
-  runs->callback([&program, prefix, name, show] {
-    program.exit_code =
-        show->parsed() ? Show(program.settings, *name) : ListRuns(program.settings, *prefix);
+  CLI::App* pin = runs->add_subcommand("pin", "Keep a run whatever retention says");
+  CLI::App* unpin = runs->add_subcommand("unpin", "Let retention have a run again");
+  CLI::App* erase = runs->add_subcommand("delete", "Delete a run that no rank is connected to");
+  for (CLI::App* verb : {pin, unpin, erase}) {
+    verb->add_option("RUN", *name, "the run's name")->required();
+    AddConnectionOptions(*verb, program);
+  }
+  auto sure = std::make_shared<bool>(false);
+  erase->add_flag("--yes", *sure, "needed: nothing brings it back");
+  pin->footer("Example:\n  foreshock runs pin exp-42");
+  unpin->footer("Example:\n  foreshock runs unpin exp-42");
+  erase->footer("Example:\n  foreshock runs delete exp-7 --yes");
+
+  runs->callback([&program, prefix, name, sure, show, pin, unpin, erase] {
+    const Settings& settings = program.settings;
+    program.exit_code = show->parsed()    ? Show(settings, *name)
+                        : pin->parsed()   ? Pin(settings, *name, true)
+                        : unpin->parsed() ? Pin(settings, *name, false)
+                        : erase->parsed() ? Delete(settings, *name, *sure)
+                                          : ListRuns(settings, *prefix);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/app/listener.h"
 #include "daemon/app/live_state.h"
@@ -17,12 +18,16 @@
 #include "daemon/exporter/exporter.h"
 #include "daemon/http/management.h"
 #include "daemon/ingest/service.h"
-#include "daemon/notify/log_notifier.h"
+#include "daemon/notify/make_notifier.h"
+#include "daemon/notify/outbox.h"
+#include "daemon/notify/silences.h"
 #include "daemon/query/answers.h"
 #include "daemon/query/json_api.h"
 #include "daemon/query/service.h"
 #include "daemon/rpc/admin_service.h"
 #include "daemon/rpc/server.h"
+#include "daemon/store/disk_store.h"
+#include "daemon/store/retention_worker.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
@@ -30,6 +35,8 @@ namespace {
 
 // How long a stop waits for calls and connections to end by themselves, if its deadline allows.
 constexpr absl::Duration kCallsGrace = absl::Seconds(2);
+// And how long for what people are still to be told.
+constexpr absl::Duration kNotifyGrace = absl::Seconds(3);
 
 }  // namespace
 
@@ -49,8 +56,12 @@ class App::Parts {
 
  private:
   absl::Status StartCore();
+  absl::Status FillOutbox();
+  absl::StatusOr<v1::Alert> Acknowledge(const v1::AcknowledgeAlertRequest& request);
+  std::string ExternalUrl(const Config& config) const;
   absl::Status StartHttp();
   absl::Status StartGrpc();
+  absl::StatusOr<std::pair<std::string, BackupInfo>> Backup(const std::string& name) const;
   void KeepWithoutRestart(const Config& fresh) const;
 
   Config config_;
@@ -59,12 +70,13 @@ class App::Parts {
   AppState state_;
   Mutex reload_mutex_;  // one reload at a time
 
-  std::unique_ptr<Store> store_;
-  LogNotifier log_notifier_;
-  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<DiskStore> store_;
+  std::unique_ptr<Silences> silences_;
+  std::unique_ptr<Outbox> outbox_;
   std::unique_ptr<SnapshotBuilder> snapshots_;
   std::unique_ptr<AppListener> listener_;
   std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<RetentionWorker> retention_;
   IngestStats ingest_stats_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AppLiveState> live_;
@@ -81,6 +93,7 @@ absl::Status App::Parts::Start() {
   FORESHOCK_RETURN_IF_ERROR(SetLogLevel(config_.log_level));
   FORESHOCK_RETURN_IF_ERROR(StartCore());
   FORESHOCK_RETURN_IF_ERROR(StartHttp());
+  FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(config_.notifiers, ExternalUrl(config_)));
   FORESHOCK_RETURN_IF_ERROR(StartGrpc());
   state_.ready = true;
   LogInfo("app", "ready",
@@ -103,11 +116,29 @@ absl::Status App::Parts::StartCore() {
   }
   state_.SetRules(rules);
   state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
-  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenStore(config_.store));
+  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenDiskStore(config_.store));
 
-  dispatcher_ = std::make_unique<Dispatcher>(std::vector<NotifierRoute>{{&log_notifier_}});
+  silences_ = std::make_unique<Silences>(&clock_, [this](const model::SilencesRow& row) {
+    StoreBatch batch;
+    batch.silences = row;
+    return store_->Write(batch);
+  });
+  FORESHOCK_ASSIGN_OR_RETURN(const model::SilencesRow silences, store_->Silences());
+  silences_->Load(silences);
+  outbox_ = std::make_unique<Outbox>(
+      Outbox::Options{},
+      Outbox::Deps{
+          .clock = &clock_,
+          .update =
+              [this](const std::string& run, const std::string& id,
+                     const std::function<void(model::AlertRow*)>& change) {
+                return pipeline_->UpdateAlert(run, id, /*tell=*/false, change);
+              },
+          .silenced =
+              [this](const v1::Alert& alert) { return !silences_->Matching(alert).empty(); }});
+  FORESHOCK_RETURN_IF_ERROR(FillOutbox());
   snapshots_ = std::make_unique<SnapshotBuilder>(config_.snapshot, &clock_);
-  listener_ = std::make_unique<AppListener>(snapshots_.get(), dispatcher_.get(), &clock_);
+  listener_ = std::make_unique<AppListener>(snapshots_.get(), outbox_.get(), &clock_);
   Pipeline::Options options = config_.pipeline;
   options.limits = ToProto(config_.ingest.limits);
   options.version = kVersion;
@@ -115,7 +146,33 @@ absl::Status App::Parts::StartCore() {
                                                                  .clock = &clock_,
                                                                  .rules = std::move(rules),
                                                                  .listener = listener_.get()});
-  return pipeline_->Start();
+  FORESHOCK_RETURN_IF_ERROR(pipeline_->Start());
+  retention_ = std::make_unique<RetentionWorker>(
+      store_.get(), config_.retention, &clock_,
+      [this](const std::string& run) { return pipeline_->DeleteRun(run).status(); });
+  return absl::OkStatus();
+}
+
+// What the process before this one had not told, or not to the end.
+absl::Status App::Parts::FillOutbox() {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RunRow> runs, store_->Runs());
+  for (const model::RunRow& run : runs) {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
+                               store_->Attempts(run.name()));
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> rows, store_->Alerts(run.name()));
+    const v1::RunState state = attempts.empty() ? v1::RUN_STATE_FINISHED : attempts.back().state();
+    const bool ended = state != v1::RUN_STATE_UNSPECIFIED;
+    for (const model::AlertRow& row : rows) {
+      const bool goes_on = row.alert().state() == v1::ALERT_STATE_FIRING && !ended;
+      if (row.undelivered() || goes_on) outbox_->Offer(row);
+    }
+    if (ended) outbox_->SetQuiet(run.name(), QuietFrom(state, clock_.Now()));
+  }
+  return absl::OkStatus();
+}
+
+std::string App::Parts::ExternalUrl(const Config& config) const {
+  return config.external_url.empty() ? absl::StrCat("http://", http_address) : config.external_url;
 }
 
 absl::Status App::Parts::StartHttp() {
@@ -127,8 +184,10 @@ absl::Status App::Parts::StartHttp() {
                          .ingest = &ingest_stats_,
                          .http = http_.get(),
                          .snapshot = [this] { return snapshots_->Latest(); },
-                         .notifications = [this] { return listener_->notifications(); },
+                         .outbox = outbox_.get(),
+                         .silences = silences_.get(),
                          .data_directory = config_.store.directory,
+                         .store_bytes_max = config_.retention.bytes_max,
                          .started_unix_ns = absl::ToUnixNanos(clock_.Now())});
   answers_ = std::make_unique<Answers>(store_.get(), live_.get());
   FORESHOCK_ASSIGN_OR_RETURN(
@@ -172,7 +231,25 @@ absl::Status App::Parts::StartGrpc() {
                            const v1::Event& event) { return pipeline_->DeclareEvent(run, event); },
       .pin_run = [this](const std::string& run,
                         bool pinned) { return pipeline_->PinRun(run, pinned); },
-      .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); }});
+      .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); },
+      .acknowledge = [this](const v1::AcknowledgeAlertRequest& request)
+          -> absl::StatusOr<v1::Alert> { return Acknowledge(request); },
+      .silence =
+          [this](const v1::SilenceAlertsRequest& request) {
+            absl::StatusOr<v1::Silence> silence = silences_->Add(request);
+            outbox_->LookAgain();
+            return silence;
+          },
+      .expire_silence =
+          [this](const std::string& id) {
+            absl::StatusOr<v1::Silence> silence = silences_->Expire(id);
+            outbox_->LookAgain();
+            return silence;
+          },
+      .store_usage = [this] { return store_->Usage(); },
+      .verify_store =
+          [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
+      .backup_store = [this](const std::string& name) { return Backup(name); }});
   grpc_ = std::make_unique<GrpcServer>(
       GrpcServer::Options{.address = config_.grpc_listen,
                           .message_bytes_max = config_.ingest.limits.message_bytes_max});
@@ -185,15 +262,63 @@ absl::Status App::Parts::StartGrpc() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<v1::Alert> App::Parts::Acknowledge(const v1::AcknowledgeAlertRequest& request) {
+  FORESHOCK_RETURN_IF_ERROR(CheckBy(request.by()));
+  FORESHOCK_RETURN_IF_ERROR(CheckWhy(request.why()));
+  if (request.id().empty()) return absl::InvalidArgumentError("no alert's id is given");
+  v1::ListAlertsRequest all;
+  all.set_limit(Answers::kAlertsMax);
+  FORESHOCK_ASSIGN_OR_RETURN(const v1::ListAlertsResponse known, answers_->ListAlerts(all));
+  std::vector<const v1::Alert*> meant;
+  for (const v1::Alert& alert : known.alerts()) {
+    if (absl::StartsWith(alert.id(), request.id())) meant.push_back(&alert);
+  }
+  if (meant.size() != 1) {
+    return absl::NotFoundError(absl::StrCat(meant.empty() ? "no alert" : "more than one alert",
+                                            " has an id that begins with '", request.id(),
+                                            "'; `foreshock alerts` shows them"));
+  }
+  if (meant[0]->state() != v1::ALERT_STATE_FIRING) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("alert ", meant[0]->id(), " is over: there is nothing to take on"));
+  }
+  v1::Alert acknowledged;
+  FORESHOCK_RETURN_IF_ERROR(pipeline_->UpdateAlert(
+      meant[0]->run(), meant[0]->id(), /*tell=*/true, [&](model::AlertRow* row) {
+        v1::Acknowledgement* acknowledgement = row->mutable_alert()->mutable_acknowledgement();
+        acknowledgement->set_by(request.by());
+        acknowledgement->set_why(request.why());
+        acknowledgement->set_time_unix_ns(absl::ToUnixNanos(clock_.Now()));
+        acknowledgement->set_severity(row->alert().severity());
+        row->set_undelivered(true);
+        acknowledged = row->alert();
+      }));
+  return acknowledged;
+}
+
+absl::StatusOr<std::pair<std::string, BackupInfo>> App::Parts::Backup(
+    const std::string& name) const {
+  if (config_.backup_directory.empty()) {
+    return absl::FailedPreconditionError(
+        "no backup directory is configured (store.backup_directory)");
+  }
+  std::string directory = absl::StrCat(config_.backup_directory, "/", name);
+  FORESHOCK_ASSIGN_OR_RETURN(const BackupInfo info, store_->Backup(directory));
+  LogInfo("app", "backup made", {{"directory", directory}, {"id", absl::StrCat(info.id)}});
+  return std::pair(std::move(directory), info);
+}
+
 // Settings that differ from those in force but wait for a restart are named in the log.
 void App::Parts::KeepWithoutRestart(const Config& fresh) const {
   Config reloadable = fresh;
   reloadable.rules = config_.rules;
+  reloadable.notifiers = config_.notifiers;
+  reloadable.external_url = config_.external_url;
   reloadable.log_level = config_.log_level;
   if (FormatConfig(reloadable) != FormatConfig(config_)) {
     LogWarning("app",
                "the configuration changed in settings that need a restart; they stay as "
-               "they were (reloaded are rules and log_level)");
+               "they were (reloaded are rules, notifiers, external_url and log_level)");
   }
 }
 
@@ -202,10 +327,14 @@ absl::Status App::Parts::Reload() {
   const auto apply = [this]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(const Config fresh, load_());
     FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(fresh.rules));
+    FORESHOCK_RETURN_IF_ERROR(CheckNotifiers(fresh.notifiers));
     FORESHOCK_RETURN_IF_ERROR(SetLogLevel(fresh.log_level));
     FORESHOCK_RETURN_IF_ERROR(pipeline_->ReplaceRules(rules));
+    FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(fresh.notifiers, ExternalUrl(fresh)));
     KeepWithoutRestart(fresh);
     config_.rules = fresh.rules;
+    config_.notifiers = fresh.notifiers;
+    config_.external_url = fresh.external_url;
     config_.log_level = fresh.log_level;
     state_.SetRules(std::move(rules));
     return absl::OkStatus();
@@ -238,11 +367,18 @@ absl::Status App::Parts::Stop() {
     if (!status.ok()) LogInfo("app", absl::StrCat(part, ": ", status.message()));
   };
   if (grpc_ != nullptr) grpc_->SetNotServing();
+  retention_.reset();
   if (ingest_ != nullptr) ingest_->Drain();
   if (pipeline_ != nullptr) pipeline_->Drain();
   // Streams end once they are acknowledged; the rest of the time is the pipeline's.
   if (grpc_ != nullptr) {
     tell("gRPC", grpc_->Shutdown(std::min(kCallsGrace, config_.shutdown_deadline / 2)));
+  }
+  // What the last reports brought about is told while what was told can still be written down: a
+  // daemon that ends with its job may never start again.
+  if (pipeline_ != nullptr) {
+    tell("pipeline", pipeline_->Flush());
+    outbox_->Stop(std::min(kNotifyGrace, left() / 2));
   }
   absl::Status committed;
   if (pipeline_ != nullptr) committed = Annotate(pipeline_->Stop(left()), "pipeline");

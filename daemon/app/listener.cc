@@ -6,7 +6,24 @@ namespace {
 // A scrape sees values at most this old; a busy run commits thousands of times a second.
 constexpr absl::Duration kPublishInterval = absl::Milliseconds(200);
 
+// A run that has ended, or that no rank has spoken for.
+constexpr absl::Duration kEndedRepeated = absl::Minutes(15);
+constexpr absl::Duration kSilentRepeated = absl::Hours(24);
+
 }  // namespace
+
+absl::Time QuietFrom(v1::RunState state, absl::Time now) {
+  switch (state) {
+    case v1::RUN_STATE_FINISHED:
+    case v1::RUN_STATE_FAILED:
+    case v1::RUN_STATE_PREEMPTED:
+      return now + kEndedRepeated;
+    case v1::RUN_STATE_SILENT:
+      return now + kSilentRepeated;
+    default:
+      return absl::InfiniteFuture();
+  }
+}
 
 void AppListener::OnStep(const ClosedStep& step) {
   snapshots_->Observe(step);
@@ -15,12 +32,7 @@ void AppListener::OnStep(const ClosedStep& step) {
 
 void AppListener::OnAlert(const model::AlertRow& row, bool restored) {
   snapshots_->SetAlert(row.alert());
-  // The row in the store says already that people were told.
-  if (!restored) {
-    (void)dispatcher_->Dispatch({row});
-    MutexLock lock(&mutex_);
-    notifications_ = dispatcher_->counts();
-  }
+  if (!restored) outbox_->Offer(row);
   changed_ = true;
 }
 
@@ -31,11 +43,13 @@ void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>
                       .attempt = newest.attempt,
                       .world_size = newest.world_size,
                       .ranks_connected = newest.ranks_connected});
+  outbox_->SetQuiet(run, QuietFrom(newest.state, clock_->Now()));
   changed_ = true;
 }
 
 void AppListener::OnRunDeleted(const std::string& run) {
   snapshots_->RemoveRun(run);
+  outbox_->DropRun(run);
   changed_ = true;
 }
 

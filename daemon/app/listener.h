@@ -1,26 +1,22 @@
 // Joins what the pipeline commits to those who show it: /metrics and the notifiers.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/mutex.h"
 #include "daemon/exporter/snapshot_builder.h"
-#include "daemon/notify/dispatcher.h"
+#include "daemon/notify/outbox.h"
 #include "daemon/pipeline/listener.h"
 
 namespace foreshock {
 
-// On the pipeline's writer's thread, but for what says otherwise.
+// On the pipeline's writer's thread.
 class AppListener final : public PipelineListener {
  public:
-  AppListener(SnapshotBuilder* snapshots, Dispatcher* dispatcher, const Clock* clock)
-      : snapshots_(snapshots), dispatcher_(dispatcher), clock_(clock) {}
+  AppListener(SnapshotBuilder* snapshots, Outbox* outbox, const Clock* clock)
+      : snapshots_(snapshots), outbox_(outbox), clock_(clock) {}
 
   void OnStep(const ClosedStep& step) override;
   void OnAlert(const model::AlertRow& row, bool restored) override;
@@ -28,21 +24,15 @@ class AppListener final : public PipelineListener {
   void OnRunDeleted(const std::string& run) override;
   void OnRound() override;
 
-  // By (notifier, result). Thread-safe.
-  std::map<std::pair<std::string, std::string>, uint64_t> notifications() const {
-    MutexLock lock(&mutex_);
-    return notifications_;
-  }
-
  private:
   SnapshotBuilder* const snapshots_;
-  Dispatcher* const dispatcher_;
+  Outbox* const outbox_;
   const Clock* const clock_;
   bool changed_ = false;
   absl::Time publish_at_ = absl::InfinitePast();
-
-  mutable Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, uint64_t> notifications_ ABSL_GUARDED_BY(mutex_);
 };
+
+// When what fires in a run that stands like that is no longer repeated: nothing will end it.
+absl::Time QuietFrom(v1::RunState state, absl::Time now);
 
 }  // namespace foreshock

@@ -1,5 +1,6 @@
 #include "daemon/app/live_state.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "daemon/app/version.h"
@@ -26,6 +27,14 @@ uint32_t AppLiveState::AlertsFiring() const {
     for (const auto& [key, ids] : run->alerts) firing += static_cast<uint32_t>(ids.size());
   }
   return firing;
+}
+
+std::vector<v1::Silence> AppLiveState::Silences(bool expired) const {
+  return deps_.silences->List(expired);
+}
+
+std::vector<std::string> AppLiveState::SilencedBy(const v1::Alert& alert) const {
+  return deps_.silences->Matching(alert);
 }
 
 v1::GetStatusResponse AppLiveState::Status() const {
@@ -87,12 +96,28 @@ SelfStats AppLiveState::Self() const {
   self.points_written = pipeline.points_written;
   self.store_bytes = store.bytes;
   self.store_series = store.series;
+  self.store_bytes_max = deps_.store_bytes_max;
+  self.points_downsampled = store.points_downsampled;
+  self.points_dropped = store.points_dropped;
+  self.runs_dropped = store.runs_dropped;
   self.store_writable = store.writable && pipeline.store_writable;
   self.store_damage = store.damage_found;
   self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());
   self.rules_evaluated = pipeline.rules_evaluated;
   self.alerts_firing = AlertsFiring();
-  self.notifications = deps_.notifications();
+  for (const auto& [name, stats] : deps_.outbox->stats()) {
+    NotifierSelfStats& notifier = self.notifiers[name];
+    notifier.results = stats.results;
+    notifier.pending = stats.pending;
+    if (stats.pending > 0) {
+      notifier.oldest_pending_s =
+          std::max(0.0, absl::ToDoubleSeconds(absl::Now() - stats.oldest_pending));
+    }
+    if (stats.last_success != absl::InfinitePast()) {
+      notifier.last_success_unix_s = absl::ToUnixSeconds(stats.last_success);
+    }
+  }
+  self.limit_hits["notify_alerts"] = deps_.outbox->left_out();
   self.config_last_reload_successful = deps_.state->reload_successful;
   self.config_last_reload_unix_s = deps_.state->reload_unix_s;
   self.http_requests = http.requests;

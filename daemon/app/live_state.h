@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 #include "daemon/exporter/exporter.h"
 #include "daemon/http/server.h"
 #include "daemon/ingest/ingest_stats.h"
+#include "daemon/notify/outbox.h"
+#include "daemon/notify/silences.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/query/live_state.h"
 #include "daemon/rules/rule_set.h"
@@ -51,8 +54,10 @@ class AppLiveState final : public LiveState {
     const IngestStats* ingest = nullptr;
     const HttpServer* http = nullptr;
     std::function<std::shared_ptr<const Snapshot>()> snapshot;
-    std::function<std::map<std::pair<std::string, std::string>, uint64_t>()> notifications;
+    const Outbox* outbox = nullptr;
+    const foreshock::Silences* silences = nullptr;
     std::string data_directory;
+    uint64_t store_bytes_max = 0;
     int64_t started_unix_ns = 0;
   };
 
@@ -60,6 +65,8 @@ class AppLiveState final : public LiveState {
 
   std::map<uint32_t, uint32_t> Connected(const std::string& run) const override;
   std::vector<v1::RuleInfo> Rules() const override;
+  std::vector<v1::Silence> Silences(bool expired) const override;
+  std::vector<std::string> SilencedBy(const v1::Alert& alert) const override;
   v1::GetStatusResponse Status() const override;
 
   SelfStats Self() const;

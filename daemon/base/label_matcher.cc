@@ -2,6 +2,7 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 
 // A pattern's compiled form; larger ones are refused.
 constexpr int64_t kPatternBytesMax = 1 << 20;
+constexpr size_t kTextBytesMax = 1024;
 
 absl::Status BadMatcher(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -40,8 +42,12 @@ std::optional<std::string> Unquote(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<LabelMatcher> LabelMatcher::Parse(absl::string_view text) {
+  if (text.size() > kTextBytesMax) {
+    return BadMatcher(text.substr(0, 60), absl::StrCat("longer than ", kTextBytesMax, " bytes"));
+  }
   absl::string_view rest = absl::StripAsciiWhitespace(text);
   LabelMatcher matcher;
+  matcher.text_ = std::string(text);
   size_t length = 0;
   while (length < rest.size() && IsLabelCharacter(rest[length])) ++length;
   if (length == 0) return BadMatcher(text, "it begins with no label");
@@ -78,12 +84,17 @@ absl::StatusOr<LabelMatcher> LabelMatcher::Parse(absl::string_view text) {
   return matcher;
 }
 
-bool LabelMatcher::Matches(absl::string_view value) const {
-  const bool same =
-      pattern_ == nullptr
-          ? value == equal_
-          : re2::RE2::FullMatch(re2::StringPiece(value.data(), value.size()), *pattern_);
-  return same != negated_;
+bool LabelMatcher::Fits(absl::string_view value) const {
+  if (pattern_ == nullptr) return value == equal_;
+  return re2::RE2::FullMatch(re2::StringPiece(value.data(), value.size()), *pattern_);
+}
+
+bool LabelMatcher::Matches(absl::string_view value) const { return Fits(value) != negated_; }
+
+bool LabelMatcher::MatchesOneOf(absl::Span<const std::string> values) const {
+  const bool any = std::any_of(values.begin(), values.end(),
+                               [this](const std::string& value) { return Fits(value); });
+  return any != negated_;
 }
 
 }  // namespace foreshock

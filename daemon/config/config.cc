@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/base/status_macros.h"
+#include "daemon/config/notifiers.h"
+#include "daemon/notify/http_client.h"
 #include "daemon/yaml/yaml.h"
 
 namespace foreshock {
@@ -12,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kGiB = 1u << 30;
+constexpr uint64_t kTiB = kGiB << 10;
 
 constexpr YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
   return {min, max};
@@ -30,9 +33,28 @@ void ReadStore(const YamlNode& node, Config* config) {
       node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
   const std::string precision = node.Get("precision").Word({"lossless", "declared"}, "lossless");
   store.precision = precision == "declared" ? Precision::kDeclared : Precision::kLossless;
+  config->backup_directory = node.Get("backup_directory").String();
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
                                                  config->pipeline.sync_interval);
+}
+
+// 0: no limit.
+void ReadRetention(const YamlNode& node, Config* config) {
+  RetentionOptions& retention = config->retention;
+  const auto age = [&node](const char* key) {
+    return node.Get(key).Duration(Between(absl::ZeroDuration(), absl::Hours(24 * 3650)));
+  };
+  const auto bytes = [&node](const char* key) { return node.Get(key).Bytes({0, 1024 * kTiB}); };
+  retention.raw_for = age("raw_for");
+  retention.raw_steps = node.Get("raw_steps").Int({0, int64_t{1} << 50});
+  retention.downsampled_for = age("downsampled_for");
+  retention.runs_for = age("runs_for");
+  retention.alerts_for = age("alerts_for");
+  retention.run_bytes_max = bytes("run_bytes_max");
+  retention.bytes_max = bytes("bytes_max");
+  retention.interval =
+      node.Get("interval").Duration(Between(absl::Seconds(1), absl::Hours(24)), retention.interval);
 }
 
 void ReadGrpc(const YamlNode& node, Config* config) {
@@ -106,10 +128,20 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   ReadGrpc(root.Get("grpc"), &config);
   ReadHttp(root.Get("http"), &config);
   ReadStore(root.Get("store"), &config);
+  ReadRetention(root.Get("retention"), &config);
   ReadMerge(root.Get("merge"), &config);
   ReadLimits(root.Get("limits"), &config);
   ReadMetrics(root.Get("metrics"), &config);
   config.rules = root.Get("rules").Strings();
+  config.notifiers = ReadNotifiers(root.Get("notifiers"));
+  const YamlNode external_url = root.Get("external_url");
+  config.external_url = external_url.String();
+  if (const std::string wrong =
+          config.external_url.empty() ? "" : CheckPlainUrl(config.external_url);
+      !wrong.empty()) {
+    external_url.Error(
+        absl::StrCat("this URL is ", wrong, "; allowed is http(s)://HOST[:PORT][/PATH]"));
+  }
   config.log_level =
       root.Get("log_level").Word({"debug", "info", "warning", "error"}, config.log_level);
   config.shutdown_deadline =
@@ -127,6 +159,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
 
 std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
+  const RetentionOptions& retention = config.retention;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
   return absl::StrCat("data_directory: ", config.store.directory,                             //
@@ -144,6 +177,15 @@ std::string FormatConfig(const Config& config) {
                       "\n  open_files_max: ", config.store.open_files_max,                    //
                       "\n  open_points: ", config.store.open_points,                          //
                       "\n  precision: ", Text(config.store.precision),                        //
+                      "\n  backup_directory: \"", config.backup_directory, "\"",              //
+                      "\nretention:\n  raw_for: ", Text(retention.raw_for),                   //
+                      "\n  raw_steps: ", retention.raw_steps,                                 //
+                      "\n  downsampled_for: ", Text(retention.downsampled_for),               //
+                      "\n  runs_for: ", Text(retention.runs_for),                             //
+                      "\n  alerts_for: ", Text(retention.alerts_for),                         //
+                      "\n  run_bytes_max: ", retention.run_bytes_max,                         //
+                      "\n  bytes_max: ", retention.bytes_max,                                 //
+                      "\n  interval: ", Text(retention.interval),                             //
                       "\nmerge:\n  lateness: ", Text(merge.lateness),                         //
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //
@@ -156,6 +198,8 @@ std::string FormatConfig(const Config& config) {
                       "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
                       "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
                       "\nrules:", rules.empty() ? " []" : rules,                   //
+                      "\nnotifiers:", FormatNotifiers(config.notifiers),           //
+                      "\nexternal_url: \"", config.external_url, "\"",             //
                       "\nlog_level: ", config.log_level,                           //
                       "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }

@@ -17,7 +17,9 @@
 #include "daemon/exporter/snapshot_builder.h"
 #include "daemon/http/server.h"
 #include "daemon/ingest/service.h"
+#include "daemon/notify/options.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/store/retention.h"
 #include "daemon/store/store.h"
 
 namespace foreshock {
@@ -27,6 +29,8 @@ inline constexpr absl::string_view kDefaultHttpListen = "127.0.0.1:7318";
 
 struct Config {
   StoreOptions store;
+  RetentionOptions retention;
+  std::string backup_directory;  // empty: no backups over the network
   Pipeline::Options pipeline;
   HttpOptions http;
   IngestService::Options ingest;
@@ -34,8 +38,10 @@ struct Config {
   bool reload_over_http = false;  // POST /-/reload
   SnapshotOptions snapshot;       // what /metrics shows of the runs
   ExporterOptions exporter;
-  std::vector<std::string> rules;  // files; reloadable
-  std::string log_level = "info";  // reloadable
+  std::vector<std::string> rules;          // files; reloadable
+  std::vector<NotifierOptions> notifiers;  // reloadable
+  std::string external_url;                // of this daemon, for links in messages; reloadable
+  std::string log_level = "info";          // reloadable
   absl::Duration shutdown_deadline = absl::Seconds(10);
 };
 

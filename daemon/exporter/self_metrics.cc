@@ -65,6 +65,17 @@ void AddStore(const SelfStats& self, Families* families) {
   families->Counter("foreshock_store_damage_total",
                     "Times that the store met what the medium has damaged, since the start", {},
                     self.store_damage);
+  families->Gauge("foreshock_store_bytes_max",
+                  "What retention keeps the store under (retention.bytes_max); 0: no limit", {},
+                  static_cast<double>(self.store_bytes_max));
+  families->Counter("foreshock_retention_points_downsampled_total",
+                    "Points that retention has made coarser", {}, self.points_downsampled);
+  families->Counter("foreshock_retention_points_dropped_total",
+                    "Points that retention has dropped, without those of whole runs", {},
+                    self.points_dropped);
+  families->Counter("foreshock_retention_runs_dropped_total",
+                    "Runs whose points, or all of which, retention has dropped", {},
+                    self.runs_dropped);
 }
 
 void AddRules(const SelfStats& self, Families* families) {
@@ -73,10 +84,21 @@ void AddRules(const SelfStats& self, Families* families) {
                     self.rules_evaluated);
   families->Gauge("foreshock_alerts_firing", "Alerts that fire, over all runs", {},
                   self.alerts_firing);
-  for (const auto& [notifier_result, count] : self.notifications) {
-    families->Counter("foreshock_notifications_total", "Notifications by notifier and result",
-                      {{"notifier", notifier_result.first}, {"result", notifier_result.second}},
-                      count);
+  for (const auto& [notifier, stats] : self.notifiers) {
+    for (const auto& [result, count] : stats.results) {
+      families->Counter("foreshock_notifications_total", "Alerts told, by notifier and result",
+                        {{"notifier", notifier}, {"result", result}}, count);
+    }
+    families->Gauge("foreshock_notifications_pending", "Alerts that wait to be told",
+                    {{"notifier", notifier}}, static_cast<double>(stats.pending));
+    families->Gauge("foreshock_notifications_oldest_pending_seconds",
+                    "How long the first of the alerts that wait has waited",
+                    {{"notifier", notifier}}, stats.oldest_pending_s);
+    if (stats.last_success_unix_s != 0) {
+      families->Gauge("foreshock_notifications_last_success_timestamp_seconds",
+                      "When the receiver last took a message", {{"notifier", notifier}},
+                      static_cast<double>(stats.last_success_unix_s));
+    }
   }
 }
 

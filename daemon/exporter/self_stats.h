@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "daemon/exporter/latency_histogram.h"
 
 namespace foreshock {
+
+struct NotifierSelfStats {
+  std::map<std::string, uint64_t> results;  // alerts by "sent", "failed", ...
+  size_t pending = 0;                       // alerts that wait to be told
+  double oldest_pending_s = 0;              // how long the first of them has waited
+  int64_t last_success_unix_s = 0;          // 0: never
+};
 
 struct SelfStats {
   std::string version;
@@ -41,12 +47,15 @@ struct SelfStats {
   uint64_t store_series = 0;
   bool store_writable = true;
   uint64_t store_damage = 0;
+  uint64_t store_bytes_max = 0;  // the budget; 0: none
+  uint64_t points_downsampled = 0;
+  uint64_t points_dropped = 0;
+  uint64_t runs_dropped = 0;
 
   uint32_t rules_loaded = 0;
   uint64_t rules_evaluated = 0;  // rule and step
   uint32_t alerts_firing = 0;
-  // By notifier and result: "sent", "failed", "filtered", "repeated".
-  std::map<std::pair<std::string, std::string>, uint64_t> notifications;
+  std::map<std::string, NotifierSelfStats> notifiers;  // by name
 
   bool config_last_reload_successful = true;
   int64_t config_last_reload_unix_s = 0;  // of the last good one; 0: none yet

@@ -1,24 +1,75 @@
-// Something that tells people about an alert: the log now, and whoever else implements this.
+// Something that tells people about alerts: a page, a chat, a log. Who is told what and when is
+// channel.h's business; here one message is put into one receiver's words and handed over.
+//
+//   const SendResult result = notifier->Send(message);
+//   if (result.outcome == SendResult::Outcome::kTaken) ...   // never send it again
 #pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "foreshock/v1/query.pb.h"
+#include "absl/time/time.h"
+#include "daemon/model/rows.pb.h"
 
 namespace foreshock {
 
-enum class NotificationKind { kFiring, kResolved };
+enum class Severity { kInfo, kWarning, kCritical };
 
-// Called from one thread at a time.
+// "info", "warning" or "critical"; unset for anything else.
+std::optional<Severity> ParseSeverity(absl::string_view text);
+absl::string_view SeverityName(Severity severity);
+
+// Of an alert. A rule's file was checked for it; whatever else comes is better told than lost.
+inline Severity SeverityOf(const v1::Alert& alert) {
+  return ParseSeverity(alert.severity()).value_or(Severity::kCritical);
+}
+
+// What the receiver of that name has taken of the alert; null: nothing.
+const model::Delivery* FindDelivery(const model::AlertRow& row, absl::string_view notifier);
+// Puts in what `delivery` says beyond what the row has of the same notifier.
+void MergeDelivery(const model::Delivery& delivery, model::AlertRow* row);
+
+// So long the end of an alert is repeated to a receiver that is told the state.
+inline constexpr absl::Duration kEndRepeated = absl::Minutes(15);
+
+enum class MessageKind { kFiring, kAcknowledged, kResolved };
+
+// Alerts that are told together.
+struct Message {
+  MessageKind kind = MessageKind::kFiring;
+  // The message's stable name, the same for its beginning and its end, over restarts: at most 200
+  // characters of [0-9a-zA-Z/]. A receiver that has it twice has the same message twice.
+  std::string group{};
+  // The gravest first; not empty. With kFiring one may be over already: it is told all the same.
+  // A notifier that is told the state (resend) gets all alerts, those that ended too.
+  std::vector<std::shared_ptr<const model::AlertRow>> alerts{};
+  absl::Time now{};
+};
+
+struct SendResult {
+  enum class Outcome {
+    kTaken,    // the receiver has it
+    kRetry,    // it has not, or nobody knows; later perhaps
+    kRefused,  // it will never take this message
+  };
+  Outcome outcome = Outcome::kTaken;
+  absl::Status status{};         // of the others: why, without secrets
+  absl::Duration retry_after{};  // kRetry: the receiver asks not to be asked before
+};
+
+// Used by one thread, but for Cancel.
 class Notifier {
  public:
   virtual ~Notifier() = default;
-
-  virtual absl::string_view name() const = 0;  // "log"; the label on metrics
-
-  // Must be bounded in time. An error means that nobody was told; the dispatcher tries again at its
-  // next turn.
-  virtual absl::Status Send(const v1::Alert& alert, NotificationKind kind) = 0;
+  // Bounded in time.
+  virtual SendResult Send(const Message& message) = 0;
+  // Makes a Send that runs, and all after it, end soon with kRetry. Thread-safe.
+  virtual void Cancel() {}
 };
 
 }  // namespace foreshock

@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
 absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return CallAndCommit([this, rules = std::move(rules)] {
     rules_ = rules;
-    for (auto& [name, run] : runs_) run->ReplaceRules(rules, &changes_);
+    for (auto& [name, run] : runs_) run->ReplaceRules(rules, deps_.clock->Now(), &changes_);
     return absl::OkStatus();
   });
 }
@@ -216,6 +216,44 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     return absl::OkStatus();
   }));
   return series;
+}
+
+absl::Status Pipeline::UpdateAlert(const std::string& run, const std::string& id, bool tell,
+                                   const std::function<void(model::AlertRow*)>& change) {
+  return CallAndCommit([&]() -> absl::Status {
+    const auto state = runs_.find(run);
+    const model::AlertRow* const known =
+        state == runs_.end() ? nullptr : state->second->FindAlert(id);
+    model::AlertRow row;
+    if (known != nullptr) {
+      row = *known;
+      change(&row);
+      state->second->PutAlert(row, &changes_);
+    } else {
+      FORESHOCK_ASSIGN_OR_RETURN(row, StoredAlert(run, id));
+      change(&row);
+      changes_.batch.alerts.push_back({run, row});
+    }
+    if (tell) changes_.alerts.push_back(std::move(row));
+    return absl::OkStatus();
+  });
+}
+
+// Of a run that is not in memory, or an alert that is over.
+absl::StatusOr<model::AlertRow> Pipeline::StoredAlert(const std::string& run,
+                                                      const std::string& id) {
+  // What waits in the batch would be newer than what is stored.
+  FORESHOCK_RETURN_IF_ERROR(CommitAll());
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> rows, deps_.store->Alerts(run));
+  for (const model::AlertRow& row : rows) {
+    if (row.alert().id() == id) return row;
+  }
+  return absl::NotFoundError(absl::StrCat("run '", run, "' has no alert '", id, "'"));
+}
+
+absl::Status Pipeline::Flush() {
+  if (!writer_.joinable()) return absl::OkStatus();  // it never started
+  return CallAndCommit([] { return absl::OkStatus(); });
 }
 
 std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {

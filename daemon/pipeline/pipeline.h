@@ -80,6 +80,14 @@ class Pipeline final : public ReportSink {
   // FailedPrecondition while a rank is connected.
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run);
 
+  // Changes what was told or said of an alert: `change` gets its newest row on the writer's thread.
+  // With `tell` listeners hear of the row. NotFound for an unknown run or alert.
+  absl::Status UpdateAlert(const std::string& run, const std::string& id, bool tell,
+                           const std::function<void(model::AlertRow*)>& change);
+  // Waits until everything that was taken before is committed, or the store has refused it. For
+  // the thread that starts and stops.
+  absl::Status Flush();
+
   // How the runs in memory stand, by name; waits for nothing.
   std::map<std::string, std::vector<AttemptStatus>> runs() const;
   const PipelineStats& stats() const { return stats_; }
@@ -132,6 +140,7 @@ class Pipeline final : public ReportSink {
   absl::StatusOr<RunState*> FindRun(const std::string& run, bool create);
   absl::Status LoadUnfinished(const std::string& run);
   absl::Status LoadRun(const std::string& run);
+  absl::StatusOr<model::AlertRow> StoredAlert(const std::string& run, const std::string& id);
   absl::Status MakeRoomForRun();
 
   void SyncLoop();

@@ -56,12 +56,11 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
   FORESHOCK_RETURN_IF_ERROR(PrimeRules(store));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));
   for (const model::AlertRow& row : alerts) {
-    if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
+    const bool resolved = row.alert().state() == v1::ALERT_STATE_RESOLVED;
+    if (!resolved || row.undelivered()) alerts_[row.alert().id()] = row;
+    if (resolved) continue;
     FORESHOCK_RETURN_IF_ERROR(
         Annotate(evaluator_->Restore(row), absl::StrCat("alert ", row.alert().id())));
-    if (row.notified_firing()) {
-      told_firing_[row.alert().id()] = SeverityRank(row.alert().severity());
-    }
     unresolved.push_back(row);
   }
   return unresolved;
@@ -125,6 +124,8 @@ absl::Status RunState::PrimeRules(const Store& store) {
     last_step = attempt.row.last_step();
     range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
   }
+  // Steps whose points have been downsampled have none to be judged by.
+  FORESHOCK_ASSIGN_OR_RETURN(range.first, store.RawFrom(run_, range));
   const auto visit = [&](const ClosedStep& step) {
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
     // of anything, but a resume is judged by them.

@@ -60,7 +60,7 @@ RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now
   if (number > 1) {
     // Nothing closes an attempt that was killed but its successor.
     Attempt& previous = attempts_.rbegin()->second;
-    CloseSteps(&previous, previous.open_steps->Retire(), changes);
+    CloseSteps(&previous, previous.open_steps->Retire(), now, changes);
   }
   Attempt& attempt = attempts_[number];
   attempt.row.set_number(number);
@@ -253,15 +253,18 @@ void RunState::SetPinned(bool pinned, StoreBatch* batch) {
   batch->runs.push_back(row_);
 }
 
-void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, Changes* changes) {
+void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now,
+                            Changes* changes) {
   rules_ = std::move(rules);
   if (evaluator_ == nullptr) return;
-  for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) AddAlert(std::move(row), changes);
+  for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
+    AddAlert(std::move(row), now, changes);
+  }
 }
 
 void RunState::Settle(absl::Time now, Changes* changes) {
   for (auto& [number, attempt] : attempts_) {
-    CloseSteps(&attempt, attempt.open_steps->TakeSettled(now), changes);
+    CloseSteps(&attempt, attempt.open_steps->TakeSettled(now), now, changes);
     const std::optional<int64_t> settled = attempt.open_steps->settled_through();
     if (settled.has_value() && settled != attempt.settled_written) {
       changes->batch.settled_steps.push_back({run_, number, *settled});
@@ -278,10 +281,10 @@ void RunState::Tick(absl::Time now, Changes* changes) {
                                           : heard_                  ? Life::kLive
                                                                     : Life::kUnheard,
                                   .hindmost = [&newest] { return newest.open_steps->hindmost(); }};
-  for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), changes);
+  for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), now, changes);
 }
 
-void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled,
+void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
                           Changes* changes) {
   StoreBatch* batch = &changes->batch;
   for (const SettledStep& step : settled) {
@@ -318,7 +321,7 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
         if (step.row.ranks < attempt->row.world_size()) {
           evaluator_->SetSilentRanks(attempt->open_steps->silent_ranks());
         }
-        JudgeStep(closed, changes);
+        JudgeStep(closed, now, changes);
       }
     }
     stats_->points_written += closed.samples.size();
@@ -349,27 +352,42 @@ void RunState::AddCoactivation(const model::StepShards& merged, Attempt* attempt
   }
 }
 
-void RunState::JudgeStep(const ClosedStep& closed, Changes* changes) {
+void RunState::JudgeStep(const ClosedStep& closed, absl::Time now, Changes* changes) {
   stats_->rules_evaluated += rules_->infos().size();
-  for (model::AlertRow& row : evaluator_->Evaluate(closed)) AddAlert(std::move(row), changes);
+  for (model::AlertRow& row : evaluator_->Evaluate(closed)) {
+    AddAlert(std::move(row), now, changes);
+  }
 }
 
-void RunState::AddAlert(model::AlertRow row, Changes* changes) {
-  const std::string& id = row.alert().id();
-  const int severity = SeverityRank(row.alert().severity());
-  const auto told_as = told_firing_.find(id);
-  const bool told = told_as != told_firing_.end();
-  const bool firing = row.alert().state() == v1::ALERT_STATE_FIRING;
-  // One that has become graver is news once more: who was told of a warning must hear of the page.
-  row.set_notified_firing(told && !(firing && severity > told_as->second));
+// The evaluator's row says how the alert stands; what was told of it goes on from the row before.
+void RunState::AddAlert(model::AlertRow row, absl::Time now, Changes* changes) {
+  if (const model::AlertRow* before = FindAlert(row.alert().id()); before != nullptr) {
+    *row.mutable_deliveries() = before->deliveries();
+    if (before->alert().has_acknowledgement()) {
+      *row.mutable_alert()->mutable_acknowledgement() = before->alert().acknowledgement();
+    }
+    row.set_fired_unix_ns(before->fired_unix_ns());
+  }
+  if (row.fired_unix_ns() == 0) row.set_fired_unix_ns(absl::ToUnixNanos(now));
+  if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
+    row.set_ended_unix_ns(absl::ToUnixNanos(now));
+  }
+  row.set_undelivered(true);
   changes->alerts.push_back(row);
-  if (firing) {
-    int& gravest = told_firing_.try_emplace(id, severity).first->second;
-    gravest = std::max(gravest, severity);
-    row.set_notified_firing(true);
-  } else if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
-    row.set_notified_resolved(told);
-    told_firing_.erase(id);
+  PutAlert(std::move(row), changes);
+}
+
+const model::AlertRow* RunState::FindAlert(const std::string& id) const {
+  const auto found = alerts_.find(id);
+  return found == alerts_.end() ? nullptr : &found->second;
+}
+
+void RunState::PutAlert(model::AlertRow row, Changes* changes) {
+  const bool over = row.alert().state() == v1::ALERT_STATE_RESOLVED && !row.undelivered();
+  if (over) {
+    alerts_.erase(row.alert().id());
+  } else {
+    alerts_[row.alert().id()] = row;
   }
   changes->batch.alerts.push_back({run_, std::move(row)});
 }

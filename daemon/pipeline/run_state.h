@@ -54,12 +54,10 @@ class RunState {
     StreamId replaced = 0;  // an older stream of the same process, to be ended
   };
   enum class Taken { kNew, kDuplicate, kTooLate };
-  // What one round of the writer changes. `alerts` are those of the batch as they were before
-  // anybody was told; the batch says that people were told. So a crash between the commit and the
-  // telling loses one message rather than sending it twice.
+  // What one round of the writer changes; grows until it is committed.
   struct Changes {
-    StoreBatch batch;  // grows until it is committed
-    std::vector<model::AlertRow> alerts;
+    StoreBatch batch;
+    std::vector<model::AlertRow> alerts;  // of the batch, those that listeners want to hear of
   };
 
   RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
@@ -80,7 +78,11 @@ class RunState {
   // Declared from outside the training process; applies from the next step that closes.
   uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
   void SetPinned(bool pinned, StoreBatch* batch);
-  void ReplaceRules(std::shared_ptr<const RuleSet> rules, Changes* changes);
+  void ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now, Changes* changes);
+  // The newest row of an alert that goes on or that someone is still to be told of; else null.
+  const model::AlertRow* FindAlert(const std::string& id) const;
+  // Puts a row that FindAlert gave, changed in what was told or said of it.
+  void PutAlert(model::AlertRow row, Changes* changes);
 
   // Closes what is due, computes and judges it.
   void Settle(absl::Time now, Changes* changes);
@@ -113,9 +115,10 @@ class RunState {
   absl::Status PrimeRules(const Store& store);
   // Tells the evaluator of the attempt, and of what its ranks have announced so far.
   void BeginJudging(uint32_t number);
-  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, Changes* changes);
-  void JudgeStep(const ClosedStep& closed, Changes* changes);
-  void AddAlert(model::AlertRow row, Changes* changes);
+  void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
+                  Changes* changes);
+  void JudgeStep(const ClosedStep& closed, absl::Time now, Changes* changes);
+  void AddAlert(model::AlertRow row, absl::Time now, Changes* changes);
   void AddCoactivation(const model::StepShards& merged, Attempt* attempt, StoreBatch* batch);
   void UpdateOutcome(Attempt* attempt, StoreBatch* batch);
   bool IsNewest(const Attempt& attempt) const;
@@ -129,8 +132,8 @@ class RunState {
   bool heard_ = false;  // a rank said hello since this process started
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
-  // Alerts that people were told of and that go on: their ids, and the gravest severity told.
-  std::map<std::string, int> told_firing_;
+  // Alerts that go on, and those that are over but of which someone is still to be told: by id.
+  std::map<std::string, model::AlertRow> alerts_;
   std::vector<v1::Event> declared_;  // from outside, for the next step that closes
 };
 

@@ -54,7 +54,21 @@ absl::StatusOr<v1::ListAlertsResponse> Answers::ListAlerts(
   std::sort(alerts.begin(), alerts.end(), Before);
   if (alerts.size() > limit) alerts.resize(limit);
   v1::ListAlertsResponse response;
-  for (v1::Alert& alert : alerts) *response.add_alerts() = std::move(alert);
+  for (v1::Alert& alert : alerts) {
+    if (alert.state() == v1::ALERT_STATE_FIRING) {
+      for (std::string& id : live_->SilencedBy(alert)) alert.add_silenced_by(std::move(id));
+    }
+    *response.add_alerts() = std::move(alert);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::ListSilencesResponse> Answers::ListSilences(
+    const v1::ListSilencesRequest& request) const {
+  v1::ListSilencesResponse response;
+  for (v1::Silence& silence : live_->Silences(request.expired())) {
+    *response.add_silences() = std::move(silence);
+  }
   return response;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -123,14 +124,22 @@ absl::StatusOr<std::unique_ptr<PointStream>> Answers::QueryPoints(
             request.has_first_step() ? std::optional(request.first_step()) : std::nullopt,
             request.has_last_step() ? std::optional(request.last_step()) : std::nullopt,
             request.has_attempt() ? std::optional(request.attempt()) : std::nullopt));
-  FORESHOCK_ASSIGN_OR_RETURN(const int64_t bucket_steps,
+  FORESHOCK_ASSIGN_OR_RETURN(int64_t bucket_steps,
                              BucketSteps(request.selector().run(), range, request.buckets_max()));
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw_from,
+                             store_->RawFrom(request.selector().run(), range));
+  const bool raw = raw_from <= range.first;
+  // Of downsampled points only buckets can be had, also where there would be few enough points.
+  if (!raw && request.buckets_max() > 0) bucket_steps = std::max<int64_t>(bucket_steps, 2);
+  std::optional<int64_t> downsampled;
+  if (!raw && bucket_steps == 1) downsampled = raw_from;
   auto stream =
       std::make_unique<PointStream>(store_, PointStream::Query{.run = request.selector().run(),
                                                                .series = std::move(series),
                                                                .range = range,
                                                                .bucket_steps = bucket_steps,
-                                                               .limit = limit});
+                                                               .limit = limit,
+                                                               .downsampled_before = downsampled});
   if (!request.continuation().empty()) {
     FORESHOCK_RETURN_IF_ERROR(stream->ContinueAt(request.continuation()));
   }

@@ -42,6 +42,8 @@ class Answers {
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request) const;
   absl::StatusOr<v1::ListAlertsResponse> ListAlerts(const v1::ListAlertsRequest& request) const;
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const v1::ListEventsRequest& request) const;
+  absl::StatusOr<v1::ListSilencesResponse> ListSilences(
+      const v1::ListSilencesRequest& request) const;
   absl::StatusOr<v1::ListRulesResponse> ListRules(const v1::ListRulesRequest& request) const;
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const v1::GetStatusRequest& request) const;
 

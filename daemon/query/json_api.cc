@@ -188,6 +188,14 @@ absl::StatusOr<std::string> EventList(const Answers& answers, const HttpRequest&
   return Render(answers.ListEvents(request));
 }
 
+absl::StatusOr<std::string> SilenceList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"expired"}));
+  v1::ListSilencesRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(const auto expired, params.Integer("expired", 0, 1));
+  request.set_expired(expired.value_or(0) == 1);
+  return Render(answers.ListSilences(request));
+}
+
 absl::StatusOr<std::string> RuleList(const Answers& answers, const HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   return Render(answers.ListRules({}));
@@ -211,6 +219,7 @@ void AddJsonRoutes(const Answers* answers, HttpServer* server) {
       {"/api/v1/steps", Steps},
       {"/api/v1/alerts", AlertList},
       {"/api/v1/events", EventList},
+      {"/api/v1/silences", SilenceList},
       {"/api/v1/rules", RuleList},
       {"/api/v1/status", StatusPage},
   };

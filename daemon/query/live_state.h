@@ -22,6 +22,10 @@ class LiveState {
   // Rules and signatures in force, in file order.
   virtual std::vector<v1::RuleInfo> Rules() const = 0;
 
+  virtual std::vector<v1::Silence> Silences(bool expired) const = 0;
+  // Ids of the silences in force that match.
+  virtual std::vector<std::string> SilencedBy(const v1::Alert& alert) const = 0;
+
   // Everything but what Store::Stats says (series, store_bytes, store_writable, points_written).
   virtual v1::GetStatusResponse Status() const = 0;
 };

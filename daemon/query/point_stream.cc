@@ -54,7 +54,12 @@ absl::StatusOr<std::optional<v1::QueryPointsResponse>> PointStream::Next() {
   while (ready_.empty() && !ended_ && index_ < query_.series.size()) {
     FORESHOCK_RETURN_IF_ERROR(Read());
   }
-  if (ready_.empty()) return std::nullopt;
+  if (ready_.empty()) {
+    if (answered_ || query_.series.empty() || !query_.downsampled_before.has_value()) {
+      return std::nullopt;
+    }
+    ResponseFor(query_.series.front());
+  }
   v1::QueryPointsResponse response = std::move(ready_.front());
   ready_.pop_front();
   return response;
@@ -64,6 +69,10 @@ v1::QueryPointsResponse& PointStream::ResponseFor(const SeriesKey& key) {
   v1::QueryPointsResponse& response = ready_.emplace_back();
   *response.mutable_series() = ToProto(query_.run, key);
   response.set_bucket_steps(static_cast<uint64_t>(query_.bucket_steps));
+  if (query_.downsampled_before.has_value()) {
+    response.set_downsampled_before_step(*query_.downsampled_before);
+  }
+  answered_ = true;
   return response;
 }
 

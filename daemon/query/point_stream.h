@@ -35,6 +35,8 @@ class PointStream {
     StepRange range{};
     int64_t bucket_steps = 1;  // a power of two; 1: points
     uint64_t limit = 1;        // points or buckets in all
+    // Every answer with points says so; there is one without any if there are none.
+    std::optional<int64_t> downsampled_before{};
   };
 
   PointStream(const Store* store, Query query);
@@ -57,6 +59,7 @@ class PointStream {
   size_t index_ = 0;   // of the series that comes next
   int64_t next_step_;  // of that series
   bool ended_ = false;
+  bool answered_ = false;  // there has been a response
   std::deque<v1::QueryPointsResponse> ready_;
 };
 

@@ -154,6 +154,11 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
                                        v1::ListEventsResponse* response) override {
     return Answer(context, request, response, &Answers::ListEvents);
   }
+  grpc::ServerUnaryReactor* ListSilences(grpc::CallbackServerContext* context,
+                                         const v1::ListSilencesRequest* request,
+                                         v1::ListSilencesResponse* response) override {
+    return Answer(context, request, response, &Answers::ListSilences);
+  }
   grpc::ServerUnaryReactor* ListRules(grpc::CallbackServerContext* context,
                                       const v1::ListRulesRequest* request,
                                       v1::ListRulesResponse* response) override {

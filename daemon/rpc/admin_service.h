@@ -7,13 +7,16 @@
 // Thread-safe. An action's error is the caller's answer, message and code.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/base/worker_pool.h"
+#include "daemon/store/disk_store.h"
 #include "foreshock/v1/admin.grpc.pb.h"
 
 namespace foreshock {
@@ -25,6 +28,15 @@ struct AdminActions {
       declare_event;  // the attempt it was added to
   std::function<absl::Status(const std::string& run, bool pinned)> pin_run;
   std::function<absl::StatusOr<uint64_t>(const std::string& run)> delete_run;  // series deleted
+  std::function<absl::StatusOr<v1::Alert>(const v1::AcknowledgeAlertRequest&)> acknowledge;
+  std::function<absl::StatusOr<v1::Silence>(const v1::SilenceAlertsRequest&)> silence;
+  std::function<absl::StatusOr<v1::Silence>(const std::string& id)> expire_silence;
+  std::function<absl::StatusOr<StoreUsage>()> store_usage;
+  // Called on a thread of its own, one at a time.
+  std::function<absl::StatusOr<VerifyResult>(const VerifyCallbacks& callbacks)> verify_store;
+  // To a plain name; the directory's path comes back.
+  std::function<absl::StatusOr<std::pair<std::string, BackupInfo>>(const std::string& name)>
+      backup_store;
 };
 
 class AdminService final : public v1::AdminService::CallbackService {
@@ -43,14 +55,35 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* DeleteRun(grpc::CallbackServerContext* context,
                                       const v1::DeleteRunRequest* request,
                                       v1::DeleteRunResponse* response) override;
+  grpc::ServerUnaryReactor* AcknowledgeAlert(grpc::CallbackServerContext* context,
+                                             const v1::AcknowledgeAlertRequest* request,
+                                             v1::AcknowledgeAlertResponse* response) override;
+  grpc::ServerUnaryReactor* SilenceAlerts(grpc::CallbackServerContext* context,
+                                          const v1::SilenceAlertsRequest* request,
+                                          v1::SilenceAlertsResponse* response) override;
+  grpc::ServerUnaryReactor* ExpireSilence(grpc::CallbackServerContext* context,
+                                          const v1::ExpireSilenceRequest* request,
+                                          v1::ExpireSilenceResponse* response) override;
+  grpc::ServerUnaryReactor* GetStoreStats(grpc::CallbackServerContext* context,
+                                          const v1::GetStoreStatsRequest* request,
+                                          v1::GetStoreStatsResponse* response) override;
+  grpc::ServerWriteReactor<v1::VerifyStoreResponse>* VerifyStore(
+      grpc::CallbackServerContext* context, const v1::VerifyStoreRequest* request) override;
+  grpc::ServerUnaryReactor* BackupStore(grpc::CallbackServerContext* context,
+                                        const v1::BackupStoreRequest* request,
+                                        v1::BackupStoreResponse* response) override;
 
  private:
   // Runs `action` on the worker and finishes the call with its status.
-  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
-                                std::function<absl::Status()> action);
+  static grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, WorkerPool* worker,
+                                       std::function<absl::Status()> action);
 
   const AdminActions actions_;
+  std::atomic<bool> verifying_{false};
   WorkerPool worker_{{.threads = 1, .tasks_max = 64}};
+  // What reads the whole store must not keep a reload waiting.
+  WorkerPool reader_{{.threads = 1, .tasks_max = 8}};
+  WorkerPool verifier_{{.threads = 1, .tasks_max = 2}};
 };
 
 }  // namespace foreshock

@@ -7,6 +7,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/store/key_codec.h"
+#include "daemon/store/retainer.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/rounding.h"
 #include "daemon/store/row_codec.h"
@@ -115,6 +116,9 @@ absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const Stor
     FORESHOCK_RETURN_IF_ERROR(
         PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
   }
+  if (batch.silences.has_value()) {
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, SilencesKey(), *batch.silences, out));
+  }
   return heads;
 }
 
@@ -179,6 +183,32 @@ absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, ui
   ids_.Forget(name);
   absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
   return series;
+}
+
+absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
+                                         const std::vector<model::AttemptRow>& attempts,
+                                         const ReadView& view, const Database& database,
+                                         rocksdb::WriteBatch* out) {
+  const std::string begin = RunPrefix(run);
+  for (const Family family : {Family::kOpen, Family::kHeads, Family::kChunks}) {
+    FORESHOCK_RETURN_IF_ERROR(
+        Batched(out->DeleteRange(database.family(family), begin, PrefixEnd(begin))));
+  }
+  rocksdb::ColumnFamilyHandle* const rows = database.family(Family::kRows);
+  for (const RowKind kind : {RowKind::kSeries, RowKind::kCoactivation}) {
+    const std::string of_kind = KindPrefix(run, kind);
+    FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(rows, of_kind, PrefixEnd(of_kind))));
+  }
+  for (const model::AttemptRow& attempt : attempts) {
+    if (!attempt.has_last_step()) continue;
+    const int64_t end = attempt.last_step() + 1;
+    FORESHOCK_ASSIGN_OR_RETURN(const int64_t newest, NewestTime(view, run, attempt));
+    FORESHOCK_RETURN_IF_ERROR(PutRow(rows, RetentionKey(run, attempt.number()),
+                                     EncodeRetention({end, end, end, newest}), out));
+  }
+  ids_.ForgetSeries(name);
+  absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
+  return absl::OkStatus();
 }
 
 }  // namespace foreshock::store

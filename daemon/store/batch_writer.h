@@ -40,6 +40,12 @@ class BatchWriter {
   absl::StatusOr<uint64_t> AppendDeletion(const std::string& name, uint32_t run,
                                           const Database& database, rocksdb::WriteBatch* out);
 
+  // Appends the removal of everything of a run but its runs, attempts, ranks, alerts and events;
+  // a retention row per attempt says that its points are gone.
+  absl::Status AppendEmptying(const std::string& name, uint32_t run,
+                              const std::vector<model::AttemptRow>& attempts, const ReadView& view,
+                              const Database& database, rocksdb::WriteBatch* out);
+
   uint64_t series() const { return ids_.series(); }  // of all runs
   uint32_t SeriesOfRun(uint32_t run) const { return ids_.SeriesOfRun(run); }
 

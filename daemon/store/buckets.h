@@ -30,7 +30,7 @@ class BucketBuilder {
 
   // Each step after the one before. False: the visitor has had enough.
   bool Add(const Point& point);
-  // A part that lies in one bucket.
+  // A part; it goes into the bucket of its first step.
   bool Add(uint32_t attempt, const ChunkSummary& part);
   // Hands out the last bucket.
   bool Finish();

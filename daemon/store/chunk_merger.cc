@@ -56,10 +56,17 @@ absl::Status ChunkMerger<Rows>::Merge(uint32_t series, absl::Span<const Row> row
       left_closed_ = true;
     }
     const size_t inside = CountThrough(rows, last->window.last());
-    if (inside > 0) FORESHOCK_RETURN_IF_ERROR(Overlay(rows.first(inside), &*last));
+    if (last->downsampled) {
+      left_out_ += inside;
+      left_closed_ = true;
+    } else {
+      if (inside > 0) FORESHOCK_RETURN_IF_ERROR(Overlay(rows.first(inside), &*last));
+      tail_.push_back(*std::move(last));
+    }
     rows.remove_prefix(inside);
-    tail_.push_back(*std::move(last));
-    FORESHOCK_RETURN_IF_ERROR(Grow(rows.empty() ? kLastStep : rows.front().step));
+    if (!tail_.empty()) {
+      FORESHOCK_RETURN_IF_ERROR(Grow(rows.empty() ? kLastStep : rows.front().step));
+    }
   }
   while (!rows.empty()) {
     Chunk chunk{.window = Window::Of(rows.front().step, kBaseExponent), .changed = true};
@@ -89,7 +96,10 @@ absl::StatusOr<std::optional<typename ChunkMerger<Rows>::Chunk>> ChunkMerger<Row
   }
   if (id.series != series_ || id.attempt != attempt_) return std::nullopt;
   FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks_.Value());
-  Chunk chunk{.window = id.window, .bytes = std::string(bytes), .stored = true};
+  Chunk chunk{.window = id.window,
+              .bytes = std::string(bytes),
+              .downsampled = KindOf(bytes) == ChunkKind::kDownsampled,
+              .stored = true};
   if (!DecodeChunkCount(bytes, &chunk.count)) {
     return CorruptRow(FamilyName(Family::kChunks), chunks_.key(), Rows::kName, bytes);
   }
@@ -124,8 +134,12 @@ absl::Status ChunkMerger<Rows>::MergeOld(absl::Span<const Row> rows) {
       chunk = Chunk{.window = Window::Of(step, kBaseExponent), .changed = true};
     }
     const size_t inside = CountThrough(rows, chunk->window.last());
-    FORESHOCK_RETURN_IF_ERROR(Overlay(rows.first(inside), &*chunk));
-    FORESHOCK_RETURN_IF_ERROR(Put(*chunk));
+    if (chunk->downsampled) {
+      left_out_ += inside;
+    } else {
+      FORESHOCK_RETURN_IF_ERROR(Overlay(rows.first(inside), &*chunk));
+      FORESHOCK_RETURN_IF_ERROR(Put(*chunk));
+    }
     rows.remove_prefix(inside);
   }
   return absl::OkStatus();
@@ -162,7 +176,9 @@ absl::StatusOr<bool> ChunkMerger<Rows>::ReachLeft(int64_t first) {
     if (left_closed_) return false;
     chunks_.SeekBack(ChunkBoundary(run_, series_, attempt_, tail_.front().window.first));
     FORESHOCK_ASSIGN_OR_RETURN(std::optional<Chunk> chunk, At());
-    if (chunk.has_value()) {
+    if (chunk.has_value() && chunk->downsampled) {
+      left_closed_ = true;
+    } else if (chunk.has_value()) {
       tail_.push_front(*std::move(chunk));
     } else {
       left_known_ = true;

@@ -36,9 +36,12 @@ class ChunkMerger {
   ChunkMerger(const ReadView& view, uint32_t run, uint32_t attempt, int64_t complete_through,
               rocksdb::WriteBatch* batch);
 
-  // Steps of `rows` rise; they replace rows of the same steps. DataLoss when a chunk that must be
-  // read is corrupt; the batch is good for nothing then.
+  // Steps of `rows` rise; they replace rows of the same steps. Rows whose window has been
+  // downsampled come too late and are left out; `left_out` counts them. DataLoss when a chunk that
+  // must be read is corrupt; the batch is good for nothing then.
   absl::Status Merge(uint32_t series, absl::Span<const Row> rows);
+
+  uint64_t left_out() const { return left_out_; }
 
  private:
   struct Chunk {
@@ -46,6 +49,7 @@ class ChunkMerger {
     std::vector<Row> rows{};  // empty: they are in `bytes`
     std::string bytes{};
     uint32_t count = 0;
+    bool downsampled = false;
     bool stored = false;   // there is one in the database under this window
     bool changed = false;  // and it says something else
   };
@@ -73,6 +77,7 @@ class ChunkMerger {
   rocksdb::ColumnFamilyHandle* const family_;
   RowIterator chunks_;
 
+  uint64_t left_out_ = 0;
   uint32_t series_ = 0;
   // Its newest chunks, in step order.
   std::deque<Chunk> tail_;

@@ -39,10 +39,14 @@ absl::StatusOr<bool> ChunkReader<Rows>::Read(uint32_t series, const Stretch& str
     if (id.window.first > stretch.first) {
       if (!Merge(stretch, id.window.first - 1, &open, visit)) return false;
     }
+    const bool downsampled = KindOf(bytes) == ChunkKind::kDownsampled;
+    if (downsampled) {
+      while (!open.empty() && open.front().step <= id.window.last()) open.remove_prefix(1);
+    }
     if (open.empty() || open.front().step > id.window.last()) {
       FORESHOCK_ASSIGN_OR_RETURN(const Whole whole, take_whole(chunks_.key(), id.window, bytes));
       if (whole == Whole::kStop) return false;
-      if (whole == Whole::kTaken) continue;
+      if (whole == Whole::kTaken || downsampled) continue;
     }
     if (!Rows::Decode(bytes, id.window.first, &rows_) || rows_.empty() ||
         rows_.back().step > id.window.last()) {

@@ -35,7 +35,8 @@ class ChunkReader {
   ChunkReader(const ReadView& view, uint32_t run);
 
   // Visits in step order. `open`: rows of this attempt inside the stretch, in step order; they
-  // replace what is in chunks. False: the visitor has had enough.
+  // replace what is in chunks. A downsampled chunk has no rows: it is offered whole or passed over,
+  // and open rows in its window, which come too late, with it. False: the visitor has had enough.
   absl::StatusOr<bool> Read(uint32_t series, const Stretch& stretch, absl::Span<const Row> open,
                             Visit visit);
   absl::StatusOr<bool> Read(uint32_t series, const Stretch& stretch, absl::Span<const Row> open,

@@ -19,6 +19,11 @@ Storage StorageOfValues(absl::Span<const ChunkPoint> points) {
 
 }  // namespace
 
+std::string EncodeParts(Window window, absl::Span<const ChunkPoint> points) {
+  return EncodeDownsampled(StorageOfValues(points), window.first,
+                           Downsample(window.first, window.exponent, points));
+}
+
 std::string PointRows::Encode(int64_t window_first, absl::Span<const Row> rows) {
   return EncodeChunk(StorageOfValues(rows), window_first, rows);
 }

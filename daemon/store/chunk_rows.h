@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
 #include "daemon/store/chunk_codec.h"
+#include "daemon/store/window.h"
 
 namespace foreshock::store {
 
@@ -22,6 +23,9 @@ inline constexpr uint32_t kStepTable = 0;
 inline constexpr uint32_t kChunkRowsMax = 1024;
 // Windows begin with 2^8 steps.
 inline constexpr uint8_t kBaseExponent = 8;
+
+// The points of a window as a downsampled chunk.
+std::string EncodeParts(Window window, absl::Span<const ChunkPoint> points);
 
 struct PointRows {
   using Row = ChunkPoint;

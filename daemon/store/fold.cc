@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/chunk_merger.h"
 #include "daemon/store/chunk_rows.h"
@@ -116,6 +118,11 @@ absl::Status RunFold::WriteAttempt(const Attempt& attempt, Commit commit,
     if (batch.GetDataSize() < kBatchBytes) continue;
     FORESHOCK_RETURN_IF_ERROR(commit(&batch, 0, 0));
     batch.Clear();
+  }
+  if (merger.left_out() > 0) {
+    LogEvery("store late", LogLevel::kWarning, "store",
+             "points came too late, their steps have been downsampled; they are left out",
+             {{"points", absl::StrCat(merger.left_out())}});
   }
   // Ranges of successive folds do not overlap: overlapping ones would cost a reader their square.
   FORESHOCK_RETURN_IF_ERROR(

@@ -159,4 +159,14 @@ void IdTable::Forget(const std::string& name) {
   runs_.erase(found);
 }
 
+void IdTable::ForgetSeries(const std::string& name) {
+  RunEntry* run = FindRun(name);
+  if (run == nullptr) return;
+  series_ -= run->series;
+  if (run->by_key.has_value()) cached_series_ -= run->by_key->size();
+  Drop(run);
+  run->by_key.emplace();
+  run->series = 0;
+}
+
 }  // namespace foreshock::store

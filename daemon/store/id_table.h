@@ -70,6 +70,8 @@ class IdTable {
                                                 const SeriesKey& key, rocksdb::WriteBatch* batch,
                                                 rocksdb::ColumnFamilyHandle* rows);
   void Forget(const std::string& name);
+  // The run stays.
+  void ForgetSeries(const std::string& name);
 
   // Of all runs.
   uint64_t series() const { return series_; }

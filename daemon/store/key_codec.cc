@@ -127,6 +127,8 @@ std::string RunKey(std::string_view name) {
   return Row(kStoreRun, RowKind::kRun).String(name).Take();
 }
 
+std::string SilencesKey() { return Row(kStoreRun, RowKind::kSilences).Take(); }
+
 std::string AttemptKey(uint32_t run, uint32_t attempt) {
   return Row(run, RowKind::kAttempt).U32(attempt).Take();
 }
@@ -148,6 +150,10 @@ std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind
 
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer) {
   return Row(run, RowKind::kCoactivation).U32(attempt).U32(layer).Take();
+}
+
+std::string RetentionKey(uint32_t run, uint32_t attempt) {
+  return Row(run, RowKind::kRetention).U32(attempt).Take();
 }
 
 std::string SeriesRowKey(uint32_t run, const SeriesKey& series) {
@@ -191,6 +197,18 @@ std::string ChunkKey(const ChunkId& id) {
 
 std::string PointKey(const PointId& id) {
   return Writer().U32(id.run).U32(id.series).U32(id.attempt).I64(id.step).Take();
+}
+
+bool DecodeRunOfKey(std::string_view key, uint32_t* run) {
+  Reader reader(key);
+  return reader.U32(run) && !reader.AtEnd();
+}
+
+bool DecodeAttemptOfKey(std::string_view key, uint32_t* attempt) {
+  Reader reader(key);
+  uint32_t run = 0;
+  uint8_t kind = 0;
+  return reader.U32(&run) && reader.U8(&kind) && reader.U32(attempt);
 }
 
 bool DecodeRunKey(std::string_view key, std::string* name) {

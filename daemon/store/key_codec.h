@@ -23,12 +23,14 @@ namespace foreshock::store {
 enum class RowKind : char {
   kFormat = 'F',        // run 0
   kRun = 'R',           // run 0, name
+  kSilences = 'Q',      // run 0
   kAttempt = 'A',       // attempt
   kRank = 'K',          // attempt, rank, client instance
   kAlert = 'L',         // alert id
   kEvent = 'E',         // step, attempt, kind, name, detail
   kCoactivation = 'C',  // attempt, layer
   kSeries = 'S',        // indicator, layer, unit, unit id, unit name
+  kRetention = 'D',     // attempt
   kStep = 'T',          // attempt, step; format 0 only
   kMigration = 'M',     // run 0
 };
@@ -83,6 +85,7 @@ struct ReportId {
 std::string FormatKey();
 std::string MigrationKey();
 std::string RunKey(std::string_view name);
+std::string SilencesKey();
 std::string AttemptKey(uint32_t run, uint32_t attempt);
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
                     std::string_view client_instance);
@@ -90,6 +93,7 @@ std::string AlertKey(uint32_t run, std::string_view alert_id);
 std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind,
                      std::string_view name, std::string_view detail);
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer);
+std::string RetentionKey(uint32_t run, uint32_t attempt);
 std::string SeriesRowKey(uint32_t run, const SeriesKey& series);
 // The other column families.
 std::string ReportKey(const ReportId& id);
@@ -102,6 +106,10 @@ std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64
 std::string StepKey(const StepId& id);
 std::string PointKey(const PointId& id);
 
+// What every key begins with, in every family: the run, and at least one byte after it.
+bool DecodeRunOfKey(std::string_view key, uint32_t* run);
+// Of a row of `default` whose key goes on with an attempt.
+bool DecodeAttemptOfKey(std::string_view key, uint32_t* attempt);
 bool DecodeRunKey(std::string_view key, std::string* name);
 bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series);
 bool DecodeReportKey(std::string_view key, ReportId* id);

@@ -164,6 +164,11 @@ class MemoryStore final : public Store {
     });
   }
 
+  absl::StatusOr<model::SilencesRow> Silences() const override {
+    MutexLock lock(&mutex_);
+    return silences_;
+  }
+
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override {
     return Read<std::vector<SeriesKey>>(run, [&filter](const RunData& data) {
@@ -204,6 +209,11 @@ class MemoryStore final : public Store {
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+    FORESHOCK_RETURN_IF_ERROR(Run(run).status());
+    return range.first;
   }
 
   absl::Status Steps(const std::string& run, const StepRange& range,
@@ -314,10 +324,12 @@ class MemoryStore final : public Store {
     for (const auto& [run, attempt, row] : batch.coactivation) {
       RunOf(run).coactivation[{attempt, row.layer()}] = row;
     }
+    if (batch.silences.has_value()) silences_ = *batch.silences;
   }
 
   mutable Mutex mutex_;
   std::map<std::string, RunData> runs_ ABSL_GUARDED_BY(mutex_);
+  model::SilencesRow silences_ ABSL_GUARDED_BY(mutex_);
   uint64_t points_written_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t batches_written_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -116,6 +116,19 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
       };
       const auto add_whole = [&](std::string_view key, Window window,
                                  std::string_view bytes) -> absl::StatusOr<Whole> {
+        if (KindOf(bytes) == ChunkKind::kDownsampled) {
+          std::vector<ChunkSummary> parts;
+          if (!DecodeDownsampled(bytes, window.first, &parts)) {
+            return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
+          }
+          // A part that the stretch cuts belongs where its last step does.
+          for (ChunkSummary& part : parts) {
+            if (part.last_step < stretch.first || part.last_step > stretch.last) continue;
+            part.first_step = std::max(part.first_step, stretch.first);
+            if (!buckets.Add(stretch.attempt, part)) return Whole::kStop;
+          }
+          return Whole::kTaken;
+        }
         ChunkSummary summary;
         if (!DecodeChunkSummary(bytes, window.first, &summary)) {
           return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);

@@ -1,12 +1,15 @@
 #include "daemon/store/rocks_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/log.h"
@@ -21,10 +24,13 @@
 #include "daemon/store/fold_queue.h"
 #include "daemon/store/head_codec.h"
 #include "daemon/store/key_codec.h"
+#include "daemon/store/lineage.h"
 #include "daemon/store/point_reads.h"
 #include "daemon/store/read_view.h"
+#include "daemon/store/retainer.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/usage.h"
 #include "rocksdb/convenience.h"
 
 namespace foreshock {
@@ -47,7 +53,7 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
   return rows;
 }
 
-class RocksStore final : public Store {
+class RocksStore final : public DiskStore {
  public:
   RocksStore(const StoreOptions& options, rocksdb::Env* env, std::shared_ptr<DamageWatch> damage,
              std::unique_ptr<Database> database)
@@ -77,6 +83,7 @@ class RocksStore final : public Store {
   absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const override;
   absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(const std::string& run,
                                                                    uint32_t attempt) const override;
+  absl::StatusOr<model::SilencesRow> Silences() const override;
 
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override;
@@ -86,6 +93,7 @@ class RocksStore final : public Store {
   absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
                        const StepRange& range, int64_t bucket_steps,
                        const std::function<bool(size_t, const Bucket&)>& visit) const override;
+  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override;
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override;
 
@@ -95,6 +103,12 @@ class RocksStore final : public Store {
 
   StoreStats Stats() const override;
 
+  absl::StatusOr<RetentionResult> Retain(const RetentionOptions& options, absl::Time now,
+                                         const RetentionHooks& hooks) override;
+  absl::StatusOr<StoreUsage> Usage() const override;
+  absl::StatusOr<VerifyResult> Verify(const VerifyCallbacks& callbacks) const override;
+  absl::StatusOr<BackupInfo> Backup(const std::string& directory) const override;
+
  private:
   absl::Status LoadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // Before a write: not read-only, and open again after a failed one.
@@ -102,8 +116,16 @@ class RocksStore final : public Store {
   // Writes all or nothing, and remembers that a reopen is due after a failure.
   absl::Status Commit(const Database& database, rocksdb::WriteBatch* batch, bool sync)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
-  // Hands the space of a deleted run back to the file system.
-  absl::Status Reclaim(uint32_t run);
+  // Removes what retention removes of a run: its series and all that hangs on them.
+  absl::Status EmptyRun(const std::string& run);
+  // Commits a batch that removes rows of a run; folds and retention under way are called off.
+  absl::Status CommitDeletion(const Database& database, rocksdb::WriteBatch* rows, uint32_t run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // Hands the space of a run's deleted rows back to the file system, all of it or that of families
+  // that are deleted whole.
+  absl::Status Reclaim(uint32_t run, absl::Span<const Family> deleted_whole);
+  // Why a fold or a pass of retention that began when there were so many deletions must end.
+  absl::Status CalledOff(uint64_t deletions) const;
 
   // Which heads there are. What cannot be read is left out and said: their points are not lost, and
   // whoever reads them is told.
@@ -142,6 +164,12 @@ class RocksStore final : public Store {
   std::atomic<uint64_t> open_points_{0};
   std::atomic<uint64_t> points_folded_{0};
   std::atomic<uint64_t> fold_failures_{0};
+  std::atomic<uint64_t> points_downsampled_{0};
+  std::atomic<uint64_t> points_dropped_{0};
+  std::atomic<uint64_t> runs_dropped_{0};
+
+  Mutex retention_mutex_ ABSL_ACQUIRED_BEFORE(fold_mutex_);  // one pass at a time
+  absl::flat_hash_map<uint32_t, uint64_t> replaced_ ABSL_GUARDED_BY(retention_mutex_);
 
   std::thread folder_;
 };
@@ -317,6 +345,13 @@ absl::StatusOr<std::vector<model::CoactivationRow>> RocksStore::Coactivation(
   return ReadRows<model::CoactivationRow>(view, KindPrefix(id, RowKind::kCoactivation, attempt));
 }
 
+absl::StatusOr<model::SilencesRow> RocksStore::Silences() const {
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SilencesRow> rows,
+                             ReadRows<model::SilencesRow>(view, SilencesKey()));
+  return rows.empty() ? model::SilencesRow() : rows.front();
+}
+
 absl::StatusOr<std::vector<SeriesKey>> RocksStore::Series(const std::string& run,
                                                           const SeriesFilter& filter) const {
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
@@ -373,27 +408,62 @@ absl::StatusOr<uint64_t> RocksStore::DeleteRun(const std::string& run) {
     FORESHOCK_ASSIGN_OR_RETURN(id, view.RunId(run));
     rocksdb::WriteBatch rows;
     FORESHOCK_ASSIGN_OR_RETURN(series, writer_.AppendDeletion(run, id, *lease, &rows));
-    ++deletions_;
-    // Synced: files are given back below, and the log must not forget why.
-    const absl::Status committed = Commit(*lease, &rows, /*sync=*/true);
-    if (!committed.ok()) {
-      if (!LoadLocked().ok()) writable_ = false;
-      return committed;
-    }
-    series_ = writer_.series();
-    fold_queue_.Forget(id);
-    open_points_ = fold_queue_.points();
+    FORESHOCK_RETURN_IF_ERROR(CommitDeletion(*lease, &rows, id));
   }
   // A fold under way holds on to what was deleted; it is called off and goes.
   { MutexLock lock(&fold_mutex_); }
-  if (const absl::Status reclaimed = Reclaim(id); !reclaimed.ok()) {
+  if (const absl::Status reclaimed = Reclaim(id, kAllFamilies); !reclaimed.ok()) {
     LogWarning("store", "the space of a deleted run is given back later",
                {{"run", run}, {"error", reclaimed.ToString()}});
   }
   return series;
 }
 
-absl::Status RocksStore::Reclaim(uint32_t run) {
+absl::Status RocksStore::EmptyRun(const std::string& run) {
+  constexpr Family kEmptied[] = {Family::kOpen, Family::kHeads, Family::kChunks};
+  uint32_t id = 0;
+  {
+    MutexLock lock(&writer_mutex_);
+    FORESHOCK_RETURN_IF_ERROR(MakeWritable());
+    FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
+    FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+    FORESHOCK_ASSIGN_OR_RETURN(id, view.RunId(run));
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(id));
+    rocksdb::WriteBatch rows;
+    FORESHOCK_RETURN_IF_ERROR(writer_.AppendEmptying(run, id, attempts, view, *lease, &rows));
+    FORESHOCK_RETURN_IF_ERROR(CommitDeletion(*lease, &rows, id));
+  }
+  { MutexLock lock(&fold_mutex_); }
+  if (const absl::Status reclaimed = Reclaim(id, kEmptied); !reclaimed.ok()) {
+    LogWarning("store", "the space of an emptied run is given back later",
+               {{"run", run}, {"error", reclaimed.ToString()}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::CommitDeletion(const Database& database, rocksdb::WriteBatch* rows,
+                                        uint32_t run) {
+  ++deletions_;
+  // Synced: files are given back after it, and the log must not forget why.
+  const absl::Status committed = Commit(database, rows, /*sync=*/true);
+  if (!committed.ok()) {
+    if (!LoadLocked().ok()) writable_ = false;
+    return committed;
+  }
+  series_ = writer_.series();
+  fold_queue_.Forget(run);
+  open_points_ = fold_queue_.points();
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::CalledOff(uint64_t deletions) const {
+  if (stopping_) return absl::AbortedError("store: is being closed");
+  if (deletions_ != deletions) return absl::AbortedError("store: a run was deleted meanwhile");
+  if (!writable_) return absl::UnavailableError("store: no write since one has failed");
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::Reclaim(uint32_t run, absl::Span<const Family> deleted_whole) {
   FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
   const std::string begin_key = RunPrefix(run);
   const std::string end_key = PrefixEnd(begin_key);
@@ -402,8 +472,11 @@ absl::Status RocksStore::Reclaim(uint32_t run) {
   for (const Family family : kAllFamilies) {
     rocksdb::ColumnFamilyHandle* handle = lease->family(family);
     // Files of this run alone go at once; the deletion is newer than all of them and not in one.
-    rocksdb::Status status =
-        rocksdb::DeleteFilesInRange(lease->db(), handle, &begin, &end, /*include_end=*/false);
+    rocksdb::Status status;
+    if (std::find(deleted_whole.begin(), deleted_whole.end(), family) != deleted_whole.end()) {
+      status =
+          rocksdb::DeleteFilesInRange(lease->db(), handle, &begin, &end, /*include_end=*/false);
+    }
     rocksdb::CompactRangeOptions options;
     options.exclusive_manual_compaction = false;
     options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
@@ -462,12 +535,7 @@ absl::StatusOr<bool> RocksStore::FoldOnce(uint32_t run) {
   const uint64_t deletions = deletions_;
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
   FORESHOCK_ASSIGN_OR_RETURN(RunFold fold, RunFold::Of(view, run, options_.open_points));
-  const auto called_off = [&]() -> absl::Status {
-    if (stopping_) return absl::AbortedError("store: is being closed");
-    if (deletions_ != deletions) return absl::AbortedError("store: a run was deleted meanwhile");
-    if (!writable_) return absl::UnavailableError("store: cannot fold after a failed write");
-    return absl::OkStatus();
-  };
+  const auto called_off = [&] { return CalledOff(deletions); };
   const auto commit = [&](rocksdb::WriteBatch* batch, uint64_t heads,
                           uint64_t points) -> absl::Status {
     // Asked before too: a writer that reopens the database waits for this fold to end.
@@ -519,6 +587,87 @@ void RocksStore::FoldInBackground() {
   }
 }
 
+absl::StatusOr<int64_t> RocksStore::RawFrom(const std::string& run, const StepRange& range) const {
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(id));
+  int64_t raw_from = range.first;
+  for (const Stretch& stretch : Stretches(attempts, range)) {
+    FORESHOCK_ASSIGN_OR_RETURN(const RetentionRow row, ReadRetention(view, id, stretch.attempt));
+    if (row.raw_from <= stretch.first) continue;
+    const bool to_the_end = stretch.last == std::numeric_limits<int64_t>::max();
+    raw_from =
+        std::max(raw_from, to_the_end ? row.raw_from : std::min(row.raw_from, stretch.last + 1));
+  }
+  return raw_from;
+}
+
+absl::StatusOr<RetentionResult> RocksStore::Retain(const RetentionOptions& options, absl::Time now,
+                                                   const RetentionHooks& hooks) {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", options_.directory, " is open for reading only"));
+  }
+  MutexLock lock(&retention_mutex_);
+  Retainer retainer(
+      {.holder = &holder_,
+       .chunks = &fold_mutex_,
+       .deletions = [this]() -> uint64_t { return deletions_; },
+       .commit = [this, &hooks](rocksdb::WriteBatch* batch, uint64_t deletions) -> absl::Status {
+         if (!hooks.go_on()) return absl::AbortedError("store: retention was told to stop");
+         MutexLock writing(&writer_mutex_);
+         FORESHOCK_RETURN_IF_ERROR(CalledOff(deletions));
+         FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
+         return Commit(*lease, batch, /*sync=*/false);
+       },
+       .fold = [this](uint32_t run) { return FoldRun(run); },
+       .empty_run = [this](const std::string& run) { return EmptyRun(run); },
+       .delete_run = hooks.delete_run,
+       .reclaim = [this](uint32_t run) { return Reclaim(run, {}); },
+       .replaced = &replaced_},
+      options, now);
+  const absl::Status done = retainer.Run();
+  const RetentionResult& result = retainer.result();
+  points_downsampled_ += result.points_downsampled;
+  points_dropped_ += result.points_dropped;
+  runs_dropped_ += result.runs_emptied + result.runs_deleted;
+  FORESHOCK_RETURN_IF_ERROR(done);
+  return result;
+}
+
+absl::StatusOr<StoreUsage> RocksStore::Usage() const {
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(StoreUsage usage, ReadUsage(view));
+  usage.disk_bytes = DirectoryBytes(options_.directory);
+  return usage;
+}
+
+absl::StatusOr<VerifyResult> RocksStore::Verify(const VerifyCallbacks& callbacks) const {
+  FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
+  if (options_.read_only) return VerifyDatabase(*lease, callbacks);
+  // A write that failed must be able to reopen the database, which waits for who uses it.
+  const bool was_writable = writable_;
+  VerifyCallbacks watched = callbacks;
+  watched.progress = [&](const VerifyProgress& progress) {
+    return writable_ == was_writable &&
+           (callbacks.progress == nullptr || callbacks.progress(progress));
+  };
+  const absl::StatusOr<VerifyResult> result = VerifyDatabase(*lease, watched);
+  if (absl::IsCancelled(result.status()) && writable_ != was_writable) {
+    return absl::UnavailableError("verify: the store had to be reopened meanwhile; try again");
+  }
+  return result;
+}
+
+absl::StatusOr<BackupInfo> RocksStore::Backup(const std::string& directory) const {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("store: ", options_.directory, " is open for reading only"));
+  }
+  FORESHOCK_ASSIGN_OR_RETURN(const DatabaseHolder::Lease lease, holder_.Acquire());
+  return CreateBackup(*lease, directory);
+}
+
 StoreStats RocksStore::Stats() const {
   StoreStats stats;
   stats.bytes = DirectoryBytes(options_.directory);
@@ -529,14 +678,17 @@ StoreStats RocksStore::Stats() const {
   stats.points_folded = points_folded_;
   stats.fold_failures = fold_failures_;
   stats.damage_found = damage_->found();
+  stats.points_downsampled = points_downsampled_;
+  stats.points_dropped = points_dropped_;
+  stats.runs_dropped = runs_dropped_;
   stats.writable = writable_ && !options_.read_only;
   return stats;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& options,
-                                                      rocksdb::Env* env) {
+absl::StatusOr<std::unique_ptr<DiskStore>> OpenRocksStore(const StoreOptions& options,
+                                                          rocksdb::Env* env) {
   if (!options.read_only) FORESHOCK_RETURN_IF_ERROR(PrepareDirectory(options.directory));
   auto damage = std::make_shared<DamageWatch>();
   FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
@@ -549,6 +701,10 @@ absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& option
 }  // namespace store
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options) {
+  return store::OpenRocksStore(options, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<DiskStore>> OpenDiskStore(const StoreOptions& options) {
   return store::OpenRocksStore(options, nullptr);
 }
 

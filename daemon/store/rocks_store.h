@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "daemon/store/store.h"
+#include "daemon/store/disk_store.h"
 #include "rocksdb/env.h"
 
 namespace foreshock::store {
 
 // OpenStore with an environment of the caller's, not owned (nullptr: the system's); tests make
 // writes fail with it.
-absl::StatusOr<std::unique_ptr<Store>> OpenRocksStore(const StoreOptions& options,
-                                                      rocksdb::Env* env);
+absl::StatusOr<std::unique_ptr<DiskStore>> OpenRocksStore(const StoreOptions& options,
+                                                          rocksdb::Env* env);
 
 }  // namespace foreshock::store

@@ -153,6 +153,25 @@ bool DecodeRun(std::string_view row, uint32_t* run, model::RunRow* message) {
   return message->ParseFromArray(row.data(), static_cast<int>(row.size()));
 }
 
+std::string EncodeRetention(const RetentionRow& row) {
+  std::string bytes;
+  for (const int64_t number :
+       {row.raw_from, row.downsampled_before, row.dropped_before, row.newest_unix_ns}) {
+    PutFixed(static_cast<uint64_t>(number), 8, &bytes);
+  }
+  return bytes;
+}
+
+bool DecodeRetention(std::string_view bytes, RetentionRow* row) {
+  for (int64_t* number :
+       {&row->raw_from, &row->downsampled_before, &row->dropped_before, &row->newest_unix_ns}) {
+    uint64_t bits = 0;
+    if (!TakeFixed(8, &bytes, &bits)) return false;
+    *number = static_cast<int64_t>(bits);
+  }
+  return bytes.empty();
+}
+
 std::string EncodeSeriesId(uint32_t series) {
   std::string row;
   PutFixed(series, 4, &row);

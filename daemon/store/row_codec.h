@@ -52,6 +52,17 @@ bool TakeStep(std::string_view* in, StepRow* step);
 std::string EncodeRun(uint32_t run, const model::RunRow& row);
 bool DecodeRun(std::string_view row, uint32_t* run, model::RunRow* message);
 
+// How far retention has got in an attempt. Without a row nothing was done there.
+struct RetentionRow {
+  int64_t raw_from = INT64_MIN;            // points before it may be downsampled or gone
+  int64_t downsampled_before = INT64_MIN;  // chunks that end before it have been
+  int64_t dropped_before = INT64_MIN;      // chunks that end before it are gone
+  int64_t newest_unix_ns = 0;              // of its newest step, which may be gone; 0: not known
+  friend bool operator==(const RetentionRow&, const RetentionRow&) = default;
+};
+std::string EncodeRetention(const RetentionRow& row);
+bool DecodeRetention(std::string_view bytes, RetentionRow* row);
+
 std::string EncodeSeriesId(uint32_t series);
 bool DecodeSeriesId(std::string_view row, uint32_t* series);
 

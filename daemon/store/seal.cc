@@ -10,8 +10,6 @@
 namespace foreshock::store {
 namespace {
 
-constexpr size_t kSealBytes = 4;
-
 uint32_t Checksum(std::string_view key, std::string_view row) {
   const auto bytes = [](std::string_view text) {
     return reinterpret_cast<const Bytef*>(text.data());

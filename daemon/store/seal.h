@@ -6,6 +6,7 @@
 // It covers the key, so that a value under another key is found too.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,8 @@
 #include "rocksdb/write_batch.h"
 
 namespace foreshock::store {
+
+inline constexpr size_t kSealBytes = 4;
 
 // Puts `row`, sealed, into `batch`. Every row but the format's gets to the store here.
 absl::Status PutRow(rocksdb::ColumnFamilyHandle* family, const std::string& key, std::string row,

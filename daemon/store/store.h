@@ -48,6 +48,7 @@ struct StoreBatch {
   std::vector<OfRun<model::AlertRow>> alerts;                   // put
   std::vector<OfRun<model::EventRow>> events;                   // put
   std::vector<OfAttempt<model::CoactivationRow>> coactivation;  // put
+  std::optional<model::SilencesRow> silences;                   // put: replaces them all
 
   bool empty() const;
 };
@@ -93,10 +94,13 @@ struct StoreStats {
   uint64_t series = 0;
   uint64_t points_written = 0;  // since it was opened
   uint64_t batches_written = 0;
-  uint64_t open_points = 0;    // written and not in chunks yet, of all runs
-  uint64_t points_folded = 0;  // into chunks, since it was opened
-  uint64_t fold_failures = 0;  // since it was opened; the log says why
-  uint64_t damage_found = 0;   // times it met what the medium has damaged, since it was opened
+  uint64_t open_points = 0;         // written and not in chunks yet, of all runs
+  uint64_t points_folded = 0;       // into chunks, since it was opened
+  uint64_t fold_failures = 0;       // since it was opened; the log says why
+  uint64_t points_downsampled = 0;  // by retention, since it was opened
+  uint64_t points_dropped = 0;      // by retention, without those of whole runs
+  uint64_t runs_dropped = 0;        // by retention, emptied or deleted
+  uint64_t damage_found = 0;        // times it met what the medium has damaged, since it was opened
   bool writable = true;
 };
 
@@ -136,6 +140,8 @@ class Store {
   virtual absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(
       const std::string& run, uint32_t attempt) const = 0;
 
+  virtual absl::StatusOr<model::SilencesRow> Silences() const = 0;
+
   // All series of the run that match, sorted.
   virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                         const SeriesFilter& filter) const = 0;
@@ -146,12 +152,18 @@ class Store {
       const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
       const std::function<bool(size_t series, const Point& point)>& visit) const = 0;
   // The same points, one Bucket per series and `bucket_steps` steps that has any. Reads the
-  // summaries of chunks where they lie in one bucket. InvalidArgument unless bucket_steps is a
-  // power of two in [1, 2^62].
+  // summaries of chunks where they lie in one bucket. Of downsampled points there are only parts of
+  // some steps (a sixteenth of a chunk, 64 steps where points are dense): a part counts whole in
+  // the bucket of its first step, also where it is longer than the bucket, and it is in the range
+  // if its last step is. InvalidArgument unless bucket_steps is a power of two in [1, 2^62].
   virtual absl::Status Buckets(
       const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
       int64_t bucket_steps,
       const std::function<bool(size_t series, const Bucket& bucket)>& visit) const = 0;
+  // The first step of the range from which on every point is as it was written. Points before it
+  // may have been downsampled (then Buckets still answers, Points does not) or dropped; range.first
+  // if none was.
+  virtual absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const = 0;
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
                              const std::function<bool(const StepRow&)>& visit) const = 0;
 

@@ -54,11 +54,11 @@ function(foreshock_test name)
   foreshock_test_properties(${ARG_LABEL} ${ARG_TIMEOUT} ${name})
 endfunction()
 
-# foreshock_fuzz(NAME SOURCES a_fuzz.cc [LINK lib ...] [CORPUS directory])
+# foreshock_fuzz(NAME SOURCES a_fuzz.cc [LINK lib ...] CORPUS directory [RUNS mutations])
 #   A program around LLVMFuzzerTestOneInput. With FORESHOCK_BUILD_FUZZ it is a libFuzzer target (run
-#   by make fuzz); otherwise a ctest smoke that feeds it the corpus and mutations of it.
+#   by make fuzz); otherwise a ctest smoke that feeds it the corpus and RUNS (20000) mutations of it.
 function(foreshock_fuzz name)
-  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS;RUNS" "SOURCES;LINK" ${ARGN})
   if(FORESHOCK_BUILD_FUZZ)
     foreshock_executable(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -66,7 +66,10 @@ function(foreshock_fuzz name)
   else()
     foreshock_executable(${name} SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/smoke_main.cc
                          LINK ${ARG_LINK})
-    add_test(NAME ${name}_smoke COMMAND ${name} ${ARG_CORPUS})
+    if(NOT ARG_RUNS)
+      set(ARG_RUNS 20000)
+    endif()
+    add_test(NAME ${name}_smoke COMMAND ${name} ${ARG_CORPUS} ${ARG_RUNS})
     foreshock_test_properties(fuzz 120 ${name}_smoke)
   endif()
 endfunction()

@@ -179,7 +179,11 @@ TEST_P(WriteFailureTest, AFoldThatFailsChangesNoAnswerAndIsDoneAgain) {
       EXPECT_FALSE(store->Fold(kNumberedRun).ok()) << "before a write has reopened the store";
     }
     plan.Heal();
-    ASSERT_OK(store->Write(NumberedBatch(++batches, 0)));
+    // It may have been a compaction that met the fault, and then it is this write that learns of it.
+    ++batches;
+    if (!store->Write(NumberedBatch(batches, 0)).ok()) {
+      ASSERT_OK(store->Write(NumberedBatch(batches, 0))) << "after a reopen";
+    }
     ASSERT_OK(store->Fold(kNumberedRun));
     EXPECT_EQ(store->Stats().open_points, 0u);
     ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after the fold that was done again";

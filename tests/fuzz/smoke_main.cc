@@ -1,6 +1,6 @@
-// A driver for fuzz targets without libFuzzer: feeds the files of a directory (if given), then
-// random mutations of them. Short and repeatable: the seed is printed and may be set by
-// FORESHOCK_SEED; FORESHOCK_FUZZ_RUNS sets the number of mutations.
+// A driver for fuzz targets without libFuzzer, PROGRAM DIRECTORY MUTATIONS: feeds the files of the
+// directory, then random mutations of them. Short and repeatable: the seed is printed and may be
+// set by FORESHOCK_SEED; FORESHOCK_FUZZ_RUNS sets another number of mutations.
 
 #include <cstdint>
 #include <cstdio>
@@ -54,17 +54,19 @@ Bytes Mutate(Bytes bytes, std::mt19937_64& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s DIRECTORY MUTATIONS\n", argv[0]);
+    return 2;
+  }
   const uint64_t seed = Setting("FORESHOCK_SEED", std::random_device{}());
-  const uint64_t runs = Setting("FORESHOCK_FUZZ_RUNS", 20000);
+  const uint64_t runs = Setting("FORESHOCK_FUZZ_RUNS", std::strtoull(argv[2], nullptr, 10));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 
   std::vector<Bytes> corpus = {{}};
-  if (argc > 1) {
-    for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    }
+  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   for (const Bytes& bytes : corpus) Run(bytes);
   std::mt19937_64 random(seed);

@@ -63,7 +63,7 @@ StoreBatch KnownBatch() {
   batch.steps.push_back(step);
   model::AlertRow alert;
   alert.mutable_alert()->set_id("a1");
-  alert.set_notified_firing(true);
+  alert.set_undelivered(true);
   batch.alerts.push_back({"exp-42", alert});
   model::EventRow event;
   event.set_attempt(1);
@@ -75,6 +75,7 @@ StoreBatch KnownBatch() {
   coactivation.set_layer(3);
   coactivation.set_tokens(64);
   batch.coactivation.push_back({"exp-42", 1, coactivation});
+  batch.silences.emplace().add_silences()->set_id("s1");
   return batch;
 }
 

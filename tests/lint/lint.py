@@ -60,8 +60,10 @@ OWNERS = {
     r"systemd/": {"daemon/app"},
     r"csv\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
-    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "proxy"},
-    r"openssl/": {"proxy"},
+    r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "daemon/notify", "proxy"},
+    r"openssl/": {"daemon/notify", "proxy"},
+    r"curl/": {"daemon/notify"},
+    r"re2/": {"daemon/base"},
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
                        "client/cli"},
 }

@@ -100,11 +100,21 @@ class FakeLiveState final : public LiveState {
     return it == connected.end() ? std::map<uint32_t, uint32_t>{} : it->second;
   }
   std::vector<v1::RuleInfo> Rules() const override { return rules; }
+  std::vector<v1::Silence> Silences(bool expired) const override {
+    return expired ? std::vector<v1::Silence>{silence, silence} : std::vector{silence};
+  }
+  // The silence is taken to be one of a run.
+  std::vector<std::string> SilencedBy(const v1::Alert& alert) const override {
+    const bool matches =
+        silence.matchers_size() == 1 && silence.matchers(0) == "run=" + alert.run();
+    return matches ? std::vector{silence.id()} : std::vector<std::string>{};
+  }
   v1::GetStatusResponse Status() const override { return status; }
 
   std::map<std::string, std::map<uint32_t, uint32_t>> connected;
   std::vector<v1::RuleInfo> rules;
   v1::GetStatusResponse status;
+  v1::Silence silence;
 };
 
 }  // namespace foreshock

@@ -38,9 +38,22 @@ TEST(LabelMatcherTest, ReadsQuotesAndSpaces) {
   EXPECT_TRUE(Matches("note=a=b", "a=b"));
 }
 
+TEST(LabelMatcherTest, OfSeveralValuesOneMustFitAndNoneOthers) {
+  const auto matches = [](absl::string_view text, std::vector<std::string> values) {
+    return LabelMatcher::Parse(text)->MatchesOneOf(values);
+  };
+  EXPECT_TRUE(matches("layer=2", {"1", "2"}));
+  EXPECT_FALSE(matches("layer=3", {"1", "2"}));
+  EXPECT_FALSE(matches("layer!=2", {"1", "2"}));
+  EXPECT_TRUE(matches("layer!=3", {"1", "2"}));
+  EXPECT_TRUE(matches("layer=~2|3", {"1", "2"}));
+  EXPECT_FALSE(matches("layer=1", {}));
+}
+
 TEST(LabelMatcherTest, NamesTheLabel) {
   ASSERT_OK_AND_ASSIGN(const LabelMatcher matcher, LabelMatcher::Parse("a.b-c_1=x"));
   EXPECT_EQ(matcher.label(), "a.b-c_1");
+  EXPECT_EQ(matcher.text(), "a.b-c_1=x");
 }
 
 TEST(LabelMatcherTest, SaysWhatIsWrong) {
@@ -54,6 +67,8 @@ TEST(LabelMatcherTest, SaysWhatIsWrong) {
   EXPECT_THAT(LabelMatcher::Parse("a=\"b\"c").status().message(),
               HasSubstr("quotes do not enclose"));
   EXPECT_THAT(LabelMatcher::Parse("a=~(").status().message(), HasSubstr("missing )"));
+  EXPECT_THAT(LabelMatcher::Parse("a=" + std::string(2000, 'x')).status().message(),
+              HasSubstr("longer than 1024 bytes"));
   EXPECT_THAT(LabelMatcher::Parse("a=~((x{100}){100}){100}").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, _));
 }

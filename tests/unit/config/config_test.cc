@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
   ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("empty.yaml", ""));
@@ -23,6 +25,7 @@ TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
   EXPECT_EQ(config.http.listen, "127.0.0.1:7318");
   EXPECT_EQ(config.ingest.limits.message_bytes_max, 64u << 20);
   EXPECT_FALSE(config.reload_over_http);
+  EXPECT_FALSE(config.retention.any());
   EXPECT_EQ(config.pipeline.sync_interval, absl::Seconds(1));
 }
 
@@ -33,6 +36,7 @@ grpc: {listen: "0.0.0.0:1", message_max: 8MiB, streams_max: 10}
 http: {listen: "[::1]:2", threads: 2, reload: true}
 store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64, open_points: 5000,
         precision: declared}
+retention: {raw_for: 168h, raw_steps: 50000, bytes_max: 20GiB, interval: 1m}
 merge: {lateness: 5s, open_steps_max: 9, kept_steps: 3, bytes_max: 16MiB}
 limits: {runs_max: 4, queue_bytes_max: 2MiB, snapshot_bytes_max: 3MiB}
 metrics: {top_k: 2, series_max: 500, ended_runs_for: 10m}
@@ -45,6 +49,10 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.ingest.limits.streams_max, 10u);
   EXPECT_TRUE(config.reload_over_http);
   EXPECT_EQ(config.store.write_buffer_bytes, 4u << 20);
+  EXPECT_EQ(config.retention.raw_for, absl::Hours(168));
+  EXPECT_EQ(config.retention.raw_steps, 50'000);
+  EXPECT_EQ(config.retention.bytes_max, uint64_t{20} << 30);
+  EXPECT_EQ(config.retention.interval, absl::Minutes(1));
   EXPECT_EQ(config.store.open_points, 5000u);
   EXPECT_EQ(config.store.precision, Precision::kDeclared);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));
@@ -78,6 +86,117 @@ TEST(ConfigTest, NamesAFileThatIsNotThere) {
   TempDir dir;
   EXPECT_THAT(LoadConfig(dir.File("none.yaml")),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir.File("none.yaml"))));
+}
+
+constexpr absl::string_view kNotifiers = R"(
+notifiers:
+  - type: log
+    severity_min: warning
+  - type: alertmanager
+    name: am
+    urls: ["http://a:9093", "http://b:9093/prefix"]
+    resend: 30s
+    match: ["run=~exp-.*", "team!=\"x\""]
+    bearer_token_file: /etc/foreshock/am.token
+  - type: pagerduty
+    routing_key_env: PD_KEY
+    group_wait: 1m
+  - type: webhook
+    name: hook
+    url: https://h/x
+    hmac_secret_file: /etc/foreshock/hook.key
+    ca_file: /etc/foreshock/ca.pem
+    proxy: http://proxy:3128
+    timeout: 3s
+    messages_per_hour_max: 7
+  - type: slack
+    url_file: /etc/foreshock/slack.url
+external_url: https://foreshock.example
+)";
+
+TEST(ConfigTest, ReadsNotifiers) {
+  ASSERT_OK_AND_ASSIGN(const Config config,
+                       ParseConfig("n.yaml", absl::StrCat("data_directory: /tmp/a", kNotifiers)));
+  ASSERT_EQ(config.notifiers.size(), 5u);
+  EXPECT_EQ(config.notifiers[0].severity_min, Severity::kWarning);
+  const NotifierOptions& am = config.notifiers[1];
+  EXPECT_EQ(am.name, "am");
+  EXPECT_THAT(am.urls, ElementsAre("http://a:9093", "http://b:9093/prefix"));
+  EXPECT_EQ(am.resend, absl::Seconds(30));
+  EXPECT_EQ(am.group_wait, absl::ZeroDuration());
+  EXPECT_EQ(am.match.size(), 2u);
+  EXPECT_EQ(am.severity_min, Severity::kWarning);
+  const NotifierOptions& pagerduty = config.notifiers[2];
+  EXPECT_EQ(pagerduty.name, "pagerduty");
+  EXPECT_EQ(pagerduty.severity_min, Severity::kCritical);
+  EXPECT_EQ(pagerduty.routing_key.env, "PD_KEY");
+  EXPECT_EQ(pagerduty.messages_per_hour_max, 60);
+  const NotifierOptions& hook = config.notifiers[3];
+  EXPECT_EQ(hook.proxy, "http://proxy:3128");
+  EXPECT_EQ(hook.timeout, absl::Seconds(3));
+  EXPECT_EQ(hook.messages_per_hour_max, 7);
+  EXPECT_EQ(config.notifiers[4].url.file, "/etc/foreshock/slack.url");
+  EXPECT_EQ(config.external_url, "https://foreshock.example");
+  // And what is written is read back.
+  const std::string text = FormatConfig(config);
+  ASSERT_OK_AND_ASSIGN(const Config again, ParseConfig("again.yaml", text));
+  EXPECT_EQ(FormatConfig(again), text);
+}
+
+TEST(ConfigTest, WithoutNotifiersTheLogIsTold) {
+  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("n.yaml", ""));
+  ASSERT_EQ(config.notifiers.size(), 1u);
+  EXPECT_EQ(config.notifiers[0].type, NotifierType::kLog);
+  ASSERT_OK_AND_ASSIGN(const Config none, ParseConfig("n.yaml", "notifiers: []"));
+  EXPECT_TRUE(none.notifiers.empty());
+}
+
+TEST(ConfigTest, BadNotifiersSayWhatIsAllowedAndShowNoUrl) {
+  struct Case {
+    const char* item;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"{name: x}", "`type`"},
+           Case{"{type: pigeon}", "alertmanager"},
+           Case{"{type: log, url: x}", "`url`"},
+           Case{"{type: log, name: 'a b'}", "letters"},
+           Case{"{type: log, severity_min: loud}", "critical"},
+           Case{"{type: log, match: [run]}", "LABEL=VALUE"},
+           Case{"{type: alertmanager}", "`urls`"},
+           Case{"{type: alertmanager, urls: []}", "every replica"},
+           Case{"{type: alertmanager, urls: ['http://u:hunter2@h']}", "url_file"},
+           Case{"{type: alertmanager, urls: ['http://h'], group_wait: 1s}", "group_wait"},
+           Case{"{type: pagerduty}", "routing_key_file"},
+           Case{"{type: pagerduty, routing_key: hunter2}", "routing_key"},
+           Case{"{type: pagerduty, routing_key_file: a, routing_key_env: B}", "not both"},
+           Case{"{type: webhook}", "url, url_file and url_env"},
+           Case{"{type: webhook, url: 'https://h/?token=hunter2'}", "url_file"},
+           Case{"{type: webhook, url: 'http://h', url_file: f}", "url, url_file and url_env"},
+           Case{"{type: webhook, url: 'http://h', proxy: 'http://u:hunter2@p'}", "HOST:PORT"},
+           Case{"{type: slack, url: 'https://hooks/hunter2'}", "url_file"},
+           Case{"{type: log}, {type: log}", "two notifiers"},
+       }) {
+    const auto config = ParseConfig("n.yaml", absl::StrCat("notifiers: [", c.item, "]"));
+    ASSERT_FALSE(config.ok()) << c.item;
+    EXPECT_THAT(std::string(config.status().message()),
+                AllOf(HasSubstr(c.says), HasSubstr("n.yaml:1:"), Not(HasSubstr("hunter2"))))
+        << c.item;
+  }
+}
+
+// What people copy from docs/operations.md is a configuration.
+TEST(ConfigTest, TheExampleOfGettingPagedIsRead) {
+  std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) + "/docs/operations.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string document = text.str();
+  const size_t begin = document.find("```yaml\ndata_directory:");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string example =
+      document.substr(begin + 8, document.find("```", begin + 8) - begin - 8);
+  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("operations.md", example));
+  EXPECT_EQ(config.notifiers.size(), 4u);
 }
 
 // docs/config.md shows every key in one yaml block; it must be what the code writes for defaults.

@@ -26,7 +26,10 @@ void FillEverything(PageMaker* maker) {
   self.limit_hits["streams"] = 1;
   self.commit_latency.counts[3] = 7;
   self.commit_latency.sum_s = 0.02;
-  self.notifications[{"log", "sent"}] = 2;
+  self.notifiers["log"] = {.results = {{"sent", 2}},
+                           .pending = 3,
+                           .oldest_pending_s = 1.5,
+                           .last_success_unix_s = 1'800'000'000};
   self.config_last_reload_unix_s = 1'800'000'000;
   std::vector<Sample> samples;
   for (const IndicatorInfo& info : Indicators()) {
@@ -121,6 +124,9 @@ TEST(ExporterTest, ShowsRunsIndicatorsAndAlerts) {
       {"foreshock_commit_duration_seconds_bucket{le=\"+Inf\"}", "7"},
       {"foreshock_commit_duration_seconds_count", "7"},
       {"foreshock_notifications_total{notifier=\"log\",result=\"sent\"}", "2"},
+      {"foreshock_notifications_pending{notifier=\"log\"}", "3"},
+      {"foreshock_notifications_oldest_pending_seconds{notifier=\"log\"}", "1.5"},
+      {"foreshock_notifications_last_success_timestamp_seconds{notifier=\"log\"}", "1800000000"},
       {"process_cpu_seconds_total", "2.5"},
       {"foreshock_export_series_left_out", "0"},
   };

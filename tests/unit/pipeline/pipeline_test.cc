@@ -70,6 +70,7 @@ class RefusingStore final : public Store {
       const std::string& run, uint32_t attempt) const override {
     return inner_->Coactivation(run, attempt);
   }
+  absl::StatusOr<model::SilencesRow> Silences() const override { return inner_->Silences(); }
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override {
     return inner_->Series(run, filter);
@@ -83,6 +84,9 @@ class RefusingStore final : public Store {
                        const StepRange& range, int64_t bucket_steps,
                        const std::function<bool(size_t, const Bucket&)>& visit) const override {
     return inner_->Buckets(run, series, range, bucket_steps, visit);
+  }
+  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+    return inner_->RawFrom(run, range);
   }
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
@@ -121,9 +125,13 @@ class RecordingListener final : public PipelineListener {
   void OnAlert(const model::AlertRow& row, bool restored) override {
     MutexLock lock(&mutex_);
     (restored ? restored_ : alerts_).push_back(row.alert());
-    if (!restored && !row.notified_firing() && row.alert().state() == v1::ALERT_STATE_FIRING) {
+    if (row.alert().state() != v1::ALERT_STATE_FIRING) return;
+    const int severity = SeverityRank(row.alert().severity());
+    int& gravest = gravest_.try_emplace(row.alert().id(), -1).first->second;
+    if (severity > gravest && !restored) {
       news_.push_back(row.alert().rule() + " " + row.alert().severity());
     }
+    gravest = std::max(gravest, severity);
   }
   void OnRun(const std::string&, const std::vector<AttemptStatus>& attempts) override {
     MutexLock lock(&mutex_);
@@ -200,6 +208,7 @@ class RecordingListener final : public PipelineListener {
   std::vector<v1::Alert> restored_ ABSL_GUARDED_BY(mutex_);
   uint64_t rounds_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> news_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> gravest_ ABSL_GUARDED_BY(mutex_);  // severity, by alert id
   std::vector<std::string> deleted_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -591,6 +600,52 @@ TEST_F(PipelineTest, AnAlertIsToldOnceEvenOverARestart) {
   alerts = listener_->alerts();
   ASSERT_FALSE(alerts.empty());
   EXPECT_EQ(alerts.back().state(), v1::ALERT_STATE_RESOLVED);
+}
+
+TEST_F(PipelineTest, WhatWasToldOfAnAlertAndSaidOfItGoesOnWithItsRow) {
+  const auto stored = [this] {
+    const auto rows = store_.Alerts("exp-42");
+    EXPECT_TRUE(rows.ok() && rows->size() == 1u);
+    return rows.ok() && !rows->empty() ? rows->front() : model::AlertRow();
+  };
+  PushLosses("a", 0, {1, 20, 20});
+  model::AlertRow row = stored();
+  const std::string id = row.alert().id();
+  EXPECT_TRUE(row.undelivered());
+  EXPECT_EQ(row.fired_unix_ns(), absl::ToUnixNanos(clock_.Now()));
+  EXPECT_EQ(row.ended_unix_ns(), 0);
+  const size_t heard = listener_->alerts().size();
+  ASSERT_OK(pipeline_->UpdateAlert("exp-42", id, /*tell=*/false, [](model::AlertRow* changed) {
+    changed->add_deliveries()->set_notifier("n");
+    changed->set_undelivered(false);
+  }));
+  EXPECT_EQ(listener_->alerts().size(), heard);
+  ASSERT_OK(pipeline_->UpdateAlert("exp-42", id, /*tell=*/true, [](model::AlertRow* changed) {
+    changed->mutable_alert()->mutable_acknowledgement()->set_by("ada");
+  }));
+  EXPECT_EQ(listener_->alerts().size(), heard + 1);
+  Restart();
+  clock_.Advance(absl::Seconds(5));
+  PushLosses("a", 3, {1, 1});
+  row = stored();
+  EXPECT_EQ(row.alert().state(), v1::ALERT_STATE_RESOLVED);
+  EXPECT_EQ(row.alert().acknowledgement().by(), "ada");
+  EXPECT_EQ(row.deliveries_size(), 1);
+  EXPECT_TRUE(row.undelivered());  // its end is news
+  EXPECT_EQ(row.ended_unix_ns() - row.fired_unix_ns(), 5'000'000'000);
+  // It is still at hand until its end was told, and is changed in the store after that.
+  for (const bool undelivered : {false, true, false}) {
+    ASSERT_OK(pipeline_->UpdateAlert("exp-42", id, false, [&](model::AlertRow* changed) {
+      EXPECT_EQ(changed->deliveries_size(), 1);
+      changed->set_undelivered(undelivered);
+    }));
+    EXPECT_EQ(stored().undelivered(), undelivered);
+  }
+  const auto nothing = [](model::AlertRow*) { FAIL(); };
+  EXPECT_THAT(pipeline_->UpdateAlert("exp-42", "nosuch", false, nothing),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no alert 'nosuch'")));
+  EXPECT_FALSE(pipeline_->UpdateAlert("nosuch", id, false, nothing).ok());
+  EXPECT_OK(pipeline_->Flush());
 }
 
 TEST_F(PipelineTest, ARisenSeverityIsToldOnceMoreAndNeverAgain) {

@@ -1,7 +1,10 @@
 #include "daemon/query/answers.h"
 
 #include "daemon/model/catalogue.h"
+#include "daemon/store/disk_store.h"
+#include "tests/support/filled_store.h"
 #include "tests/support/stored_run.h"
+#include "tests/support/temp_dir.h"
 
 namespace foreshock {
 namespace {
@@ -472,6 +475,21 @@ TEST_F(AnswersTest, ListsEventsByStep) {
   EXPECT_EQ(response.events(1).event().name(), "step-50");
 }
 
+TEST_F(AnswersTest, SilencesAreShownAlsoWithTheAlertsTheySilence) {
+  live_.silence.set_id("s1");
+  live_.silence.add_matchers("run=exp-1");
+  ASSERT_OK_AND_ASSIGN(const v1::ListSilencesResponse silences, answers_.ListSilences({}));
+  ASSERT_EQ(silences.silences_size(), 1);
+  EXPECT_EQ(silences.silences(0).id(), "s1");
+  v1::ListAlertsRequest request;
+  request.set_state(v1::ALERT_STATE_FIRING);
+  ASSERT_OK_AND_ASSIGN(const v1::ListAlertsResponse alerts, answers_.ListAlerts(request));
+  ASSERT_GT(alerts.alerts_size(), 0);
+  for (const v1::Alert& alert : alerts.alerts()) {
+    EXPECT_EQ(alert.silenced_by_size(), alert.run() == "exp-1" ? 1 : 0);
+  }
+}
+
 TEST_F(AnswersTest, StatusAndRulesComeFromTheLiveState) {
   live_.status.set_version("0.1.0");
   live_.rules.emplace_back().set_name("Delta2EntropyFalls");
@@ -482,6 +500,42 @@ TEST_F(AnswersTest, StatusAndRulesComeFromTheLiveState) {
   ASSERT_OK_AND_ASSIGN(const v1::ListRulesResponse rules, answers_.ListRules({}));
   ASSERT_EQ(rules.rules_size(), 1);
   EXPECT_EQ(rules.rules(0).name(), "Delta2EntropyFalls");
+}
+
+// Points that retention has made coarser are not silently missing.
+TEST(AnswersOfACoarserRunTest, SayFromWhichStepOnPointsAreRaw) {
+  const TempDir directory;
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = directory.File("data")}));
+  ASSERT_NO_FATAL_FAILURE(FillRun(
+      {.name = "r", .last_step = 6'000, .series = 2, .last_time = kFilledNow}, store.get()));
+  ASSERT_OK(store->Retain({.raw_steps = 1'000}, kFilledNow, {.go_on = [] { return true; }}));
+  const FakeLiveState live;
+  const Answers answers(store.get(), &live);
+  v1::QueryPointsRequest request;
+  request.mutable_selector()->set_run("r");
+  const auto first = [&]() -> v1::QueryPointsResponse {
+    const auto stream = answers.QueryPoints(request);
+    EXPECT_OK(stream);
+    const auto next = (*stream)->Next();
+    EXPECT_OK(next);
+    return next->value();
+  };
+  EXPECT_EQ(first().downsampled_before_step(), 4'096);
+  EXPECT_EQ(first().points(0).step(), 4'096);
+  // Where none is left there is an answer all the same.
+  request.set_first_step(100);
+  request.set_last_step(200);
+  EXPECT_EQ(first().points_size(), 0);
+  EXPECT_EQ(first().downsampled_before_step(), 201);
+  // And of buckets there are some, though points would be few enough.
+  request.set_buckets_max(1'000);
+  EXPECT_FALSE(first().has_downsampled_before_step());
+  EXPECT_GT(first().buckets_size(), 0);
+  // All is raw here.
+  request.set_first_step(5'000);
+  request.set_last_step(5'100);
+  EXPECT_FALSE(first().has_downsampled_before_step());
+  EXPECT_EQ(first().points_size(), 101);
 }
 
 }  // namespace

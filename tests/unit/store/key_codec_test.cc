@@ -206,7 +206,9 @@ TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
     keys.push_back(EventKey(1, 5, 1, 6, "b", name));
   }
   keys.push_back(FormatKey());
+  keys.push_back(SilencesKey());
   keys.push_back(AttemptKey(1, 2));
+  keys.push_back(RetentionKey(1, 2));
   keys.push_back(CoactivationKey(1, 2, 3));
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());

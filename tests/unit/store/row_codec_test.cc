@@ -158,5 +158,18 @@ TEST(RowCodecTest, RunSeriesAndFormatRowsComeBackAndTruncatedOnesAreRefused) {
   EXPECT_FALSE(DecodeFormat("another store" + std::string(10, '\0'), &id));
 }
 
+TEST(RowCodecTest, RetentionRows) {
+  const RetentionRow row{4'096, 2'048, -1, 7};
+  const std::string bytes = EncodeRetention(row);
+  EXPECT_EQ(bytes, std::string("\x00\x10\0\0\0\0\0\0\x00\x08\0\0\0\0\0\0"
+                               "\xff\xff\xff\xff\xff\xff\xff\xff\x07\0\0\0\0\0\0\0",
+                               32));
+  RetentionRow back;
+  ASSERT_TRUE(DecodeRetention(bytes, &back));
+  EXPECT_EQ(back, row);
+  EXPECT_FALSE(DecodeRetention(bytes.substr(1), &back));
+  EXPECT_FALSE(DecodeRetention(bytes + "x", &back));
+}
+
 }  // namespace
 }  // namespace foreshock::store

@@ -214,6 +214,22 @@ TEST_P(StoreTest, PutsRowsAndReadsThemInOrder) {
   EXPECT_EQ(coactivation[0].layer(), 2u);
 }
 
+TEST_P(StoreTest, SilencesAreOneRowOfTheStoreItself) {
+  ASSERT_OK_AND_ASSIGN(model::SilencesRow silences, store_->Silences());
+  EXPECT_EQ(silences.silences_size(), 0);
+  for (const char* id : {"a", "b"}) {
+    StoreBatch batch;
+    batch.silences.emplace().add_silences()->set_id(id);
+    EXPECT_FALSE(batch.empty());
+    Write(batch);
+  }
+  ASSERT_OK_AND_ASSIGN(silences, store_->Silences());
+  ASSERT_EQ(silences.silences_size(), 1);
+  EXPECT_EQ(silences.silences(0).id(), "b");
+  ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
+  EXPECT_THAT(runs, IsEmpty());
+}
+
 TEST_P(StorePointsTest, PutAgainReplaces) {
   StoreBatch batch;
   batch.runs.emplace_back().set_name("exp");

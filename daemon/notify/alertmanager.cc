@@ -1,0 +1,116 @@
+#include "daemon/notify/alertmanager.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/notify/text.h"
+
+namespace foreshock {
+namespace {
+
+using Json = nlohmann::json;
+using Labels = std::map<std::string, std::string>;
+
+// What fires is taken for over after so many intervals without a word of it.
+constexpr int kEndsAfterResends = 4;
+
+// Alertmanager knows an alert by its labels: only what never changes while the alert goes on.
+// Whatever else is to be said stands in the annotations.
+Labels LabelsOf(const v1::Alert& alert, const std::string& severity) {
+  Labels labels;
+  for (const auto& [name, value] : alert.labels()) {
+    if (name != "flapping" && !value.empty()) labels[name] = value;
+  }
+  labels["alertname"] = alert.rule();
+  labels["run"] = alert.run();
+  labels["severity"] = severity;
+  if (!alert.fault().empty()) labels["fault"] = alert.fault();
+  labels["evaluation"] = "daemon";  // the exported Prometheus rules say "central"
+  return labels;
+}
+
+Json AnnotationsOf(const v1::Alert& alert, const std::string& external_url) {
+  Json annotations = Json::object();
+  static const std::map<std::string, std::string> kNames = {
+      {"What", "summary"},
+      {"Where", "where"},
+      {"When", "when"},
+      {"Value", "value"},
+      {"What to do", "description"},
+      {"Last healthy step", "last_healthy_step"},
+      {"Runbook", "runbook_url"},
+      {"More", "run_url"}};
+  for (const auto& [label, text] : Facts(alert, external_url)) {
+    if (const auto name = kNames.find(label); name != kNames.end()) {
+      annotations[name->second] = text;
+    }
+  }
+  annotations["alert_id"] = alert.id();
+  return annotations;
+}
+
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
+}  // namespace
+
+SendResult AlertmanagerNotifier::Send(const Message& message) {
+  // By labels: what fires beats what has ended under the same name, and of those the newest.
+  struct Entry {
+    bool firing = false;
+    int64_t started_unix_ns = 0;
+    Json json{};
+  };
+  std::map<Labels, Entry> entries;
+  const auto add = [&](const model::AlertRow& row, const std::string& severity, bool firing,
+                       absl::Time ends) {
+    Labels labels = LabelsOf(row.alert(), severity);
+    Entry& entry = entries[labels];
+    const std::pair<bool, int64_t> now{entry.firing, entry.started_unix_ns};
+    if (now > std::pair<bool, int64_t>{firing, row.fired_unix_ns()}) return;
+    entry.firing = firing;
+    entry.started_unix_ns = row.fired_unix_ns();
+    const absl::Time started = absl::FromUnixNanos(row.fired_unix_ns());
+    entry.json = {{"labels", std::move(labels)},
+                  {"annotations", AnnotationsOf(row.alert(), options_.external_url)},
+                  {"startsAt", TimeText(started)},
+                  {"endsAt", TimeText(std::max(started, ends))}};
+    const std::string url = RunUrl(options_.external_url, row.alert().run());
+    if (!url.empty()) entry.json["generatorURL"] = url;
+  };
+  for (const auto& row : message.alerts) {
+    const v1::Alert& alert = row->alert();
+    const bool firing = alert.state() == v1::ALERT_STATE_FIRING;
+    add(*row, alert.severity(), firing,
+        firing ? message.now + kEndsAfterResends * options_.resend
+               : std::min(message.now, absl::FromUnixNanos(row->ended_unix_ns())));
+    // The severity is part of the name: under the one before it ended when it rose.
+    const model::Delivery* const delivery = FindDelivery(*row, options_.notifier);
+    for (int i = 0; delivery != nullptr && i < delivery->told_size(); ++i) {
+      if (delivery->told(i).severity() == alert.severity()) continue;
+      const absl::Time rose = i + 1 < delivery->told_size()
+                                  ? absl::FromUnixNanos(delivery->told(i + 1).time_unix_ns())
+                                  : message.now;
+      if (message.now < rose + kEndRepeated) {
+        add(*row, delivery->told(i).severity(), /*firing=*/false, rose);
+      }
+    }
+  }
+  Json body = Json::array();
+  for (auto& [labels, entry] : entries) body.push_back(std::move(entry.json));
+
+  std::vector<std::string> headers = {"Content-Type: application/json"};
+  if (!options_.bearer_token.empty()) {
+    headers.push_back(absl::StrCat("Authorization: Bearer ", options_.bearer_token));
+  }
+  const std::string url = absl::StrCat(absl::StripSuffix(options_.url, "/"), "/api/v2/alerts");
+  return ResultOf(
+      poster_->Post(url, headers, body.dump(-1, ' ', false, Json::error_handler_t::replace)),
+      *poster_);
+}
+
+}  // namespace foreshock

@@ -1,0 +1,34 @@
+// Tells one replica of Alertmanager, by POST /api/v2/alerts. It is told the state: what fires again
+// and again, with an end a few intervals ahead, and what has ended for a while.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/notify/http_client.h"
+#include "daemon/notify/notifier.h"
+
+namespace foreshock {
+
+class AlertmanagerNotifier final : public Notifier {
+ public:
+  struct Options {
+    std::string url{};           // of the replica, without the path of the API
+    std::string bearer_token{};  // may be empty
+    absl::Duration resend = absl::Minutes(1);
+    std::string external_url{};  // of the daemon
+    std::string notifier{};      // its name, as in the deliveries of a row
+  };
+  AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster)
+      : options_(std::move(options)), poster_(std::move(poster)) {}
+
+  SendResult Send(const Message& message) override;
+  void Cancel() override { poster_->Cancel(); }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<HttpPoster> poster_;
+};
+
+}  // namespace foreshock

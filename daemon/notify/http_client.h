@@ -1,0 +1,70 @@
+// HTTP POST for notifiers: verified TLS, bounded in time and bytes, no redirects.
+//
+//   HttpClient client({.timeout = absl::Seconds(10)}, {secret});
+//   absl::StatusOr<HttpAnswer> answer = client.Post(url, {"Content-Type: application/json"}, body);
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/notify/notifier.h"
+
+namespace foreshock {
+
+struct HttpAnswer {
+  int status = 0;
+  absl::Duration retry_after{};  // of a Retry-After in seconds, at most an hour; else zero
+  std::string body{};            // its beginning, at most 4 KiB
+};
+
+// Used by one thread, but for Cancel. A fake stands for it in tests.
+class HttpPoster {
+ public:
+  virtual ~HttpPoster() = default;
+  // Unavailable when there is no answer, Cancelled after Cancel. No message has a secret.
+  virtual absl::StatusOr<HttpAnswer> Post(const std::string& url,
+                                          const std::vector<std::string>& headers,
+                                          const std::string& body) = 0;
+  virtual void Cancel() {}
+  // What of an answer's body may be shown: one line, without secrets.
+  virtual std::string Shown(const std::string& body) const { return body; }
+};
+
+struct HttpClientOptions {
+  absl::Duration connect_timeout = absl::Seconds(5);
+  absl::Duration timeout = absl::Seconds(10);
+  std::string ca_file{};
+  std::string proxy{};
+};
+
+class HttpClient final : public HttpPoster {
+ public:
+  // `secrets` are blotted out of every message.
+  HttpClient(HttpClientOptions options, std::vector<std::string> secrets);
+  ~HttpClient() override;
+
+  absl::StatusOr<HttpAnswer> Post(const std::string& url, const std::vector<std::string>& headers,
+                                  const std::string& body) override;
+  void Cancel() override { cancelled_ = true; }
+  std::string Shown(const std::string& body) const override;
+
+ private:
+  const HttpClientOptions options_;
+  const std::vector<std::string> secrets_;
+  std::atomic<bool> cancelled_{false};
+  void* const handle_;  // curl's; keeps connections alive
+};
+
+// What an answer means: 2xx is taken; 408, 425, 429 and 5xx are tried again, after Retry-After
+// where it is given; anything else, redirects too, is refused for good. No answer: tried again.
+SendResult ResultOf(const absl::StatusOr<HttpAnswer>& answer, const HttpPoster& poster);
+
+// "" or what is wrong with a URL that stands in the configuration in plain sight: it is absolute
+// http or https, and has neither user, query nor fragment (secrets belong into files).
+std::string CheckPlainUrl(const std::string& url);
+
+}  // namespace foreshock

@@ -1,0 +1,248 @@
+#include "daemon/notify/outbox.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/check.h"
+#include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
+#include "daemon/notify/log_notifier.h"
+#include "daemon/notify/make_notifier.h"
+
+namespace foreshock {
+namespace {
+
+void AddStats(const Channel& channel, std::map<std::string, Outbox::NotifierStats>* all) {
+  const Channel::Stats stats = channel.stats();
+  Outbox::NotifierStats& sum = (*all)[channel.notifier()];
+  for (const auto& [result, count] : stats.results) sum.results[result] += count;
+  sum.pending += stats.pending;
+  sum.oldest_pending = std::min(sum.oldest_pending, stats.oldest_pending);
+  sum.last_success = std::max(sum.last_success, stats.last_success);
+}
+
+// What is being sent when the notifiers are replaced may end, so that it is not sent twice.
+constexpr absl::Duration kReplaceGrace = absl::Seconds(2);
+
+// Stands in where no notifier is configured, so that alerts leave the outbox all the same.
+MadeChannel Nobody() {
+  const absl::StatusOr<LabelMatcher> never = LabelMatcher::Parse("id=");
+  FORESHOCK_CHECK(never.ok());
+  return {{.notifier = "none", .match = {*never}}, std::make_unique<LogNotifier>()};
+}
+
+}  // namespace
+
+Outbox::Outbox(Options options, Deps deps) : options_(options), deps_(std::move(deps)) {}
+
+Outbox::~Outbox() { Stop(absl::ZeroDuration()); }
+
+absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
+                                  const std::string& external_url) {
+  MutexLock set_lock(&set_mutex_);
+  std::vector<MadeChannel> made;
+  for (const NotifierOptions& options : notifiers) {
+    FORESHOCK_ASSIGN_OR_RETURN(std::vector<MadeChannel> channels,
+                               MakeChannels(options, external_url));
+    std::move(channels.begin(), channels.end(), std::back_inserter(made));
+  }
+  if (made.empty()) made.push_back(Nobody());
+  // What the old ones have told must be known before the new ones look at it.
+  const Workers old = workers();
+  End(old, kReplaceGrace);
+  Workers fresh;
+  for (size_t i = 0; i < made.size(); ++i) {
+    Channel::Deps deps = {
+        .clock = deps_.clock,
+        .random =
+            [this] {
+              MutexLock lock(&mutex_);
+              return absl::Uniform(random_, 0.0, 1.0);
+            },
+        .silenced = deps_.silenced,
+        .record = [this](const model::AlertRow& row,
+                         const model::Delivery& delivery) { return Record(row, delivery); },
+        .done = [this, i](const model::AlertRow& row, uint64_t version) { Done(i, row, version); }};
+    auto worker = std::make_shared<Worker>();
+    worker->channel = std::make_unique<Channel>(std::move(made[i].options),
+                                                std::move(made[i].notifier), std::move(deps));
+    fresh.push_back(std::move(worker));
+  }
+  MutexLock lock(&mutex_);
+  for (const auto& worker : old) AddStats(*worker->channel, &past_);
+  workers_ = fresh;
+  for (auto& [id, known] : alerts_) known.done.clear();
+  for (const auto& worker : workers_) {
+    for (const auto& [run, time] : quiet_) worker->channel->SetQuiet(run, time);
+    for (const auto& [id, known] : alerts_) worker->channel->Offer(known.row, known.version);
+    worker->thread = std::thread([this, raw = worker.get()] { Loop(raw); });
+  }
+  return absl::OkStatus();
+}
+
+void Outbox::Offer(const model::AlertRow& row) {
+  MutexLock lock(&mutex_);
+  const std::string& id = row.alert().id();
+  if (!alerts_.contains(id) && alerts_.size() >= options_.alerts_max) {
+    ++left_out_;
+    LogEvery("notify.left_out", LogLevel::kError, "notify",
+             absl::StrCat("more than ", options_.alerts_max,
+                          " alerts wait or go on; the newest are told after a restart"));
+    return;
+  }
+  Known& known = alerts_[id];
+  auto fresh = std::make_shared<model::AlertRow>(row);
+  if (known.row != nullptr) {
+    for (const model::Delivery& delivery : known.row->deliveries()) {
+      MergeDelivery(delivery, fresh.get());
+    }
+  }
+  known.row = std::move(fresh);
+  known.version = ++versions_;
+  known.done.clear();
+  for (const auto& worker : workers_) {
+    worker->channel->Offer(known.row, known.version);
+    Wake(worker.get());
+  }
+}
+
+void Outbox::SetQuiet(const std::string& run, absl::Time time) {
+  MutexLock lock(&mutex_);
+  quiet_[run] = time;
+  if (time == absl::InfiniteFuture()) quiet_.erase(run);
+  for (const auto& worker : workers_) worker->channel->SetQuiet(run, time);
+}
+
+void Outbox::DropRun(const std::string& run) {
+  MutexLock lock(&mutex_);
+  quiet_.erase(run);
+  std::erase_if(alerts_,
+                [&run](const auto& known) { return known.second.row->alert().run() == run; });
+  for (const auto& worker : workers_) worker->channel->DropRun(run);
+}
+
+void Outbox::LookAgain() {
+  for (const auto& worker : workers()) Wake(worker.get());
+}
+
+void Outbox::Stop(absl::Duration grace) {
+  MutexLock set_lock(&set_mutex_);
+  const Workers old = workers();
+  End(old, grace);
+  MutexLock lock(&mutex_);
+  for (const auto& worker : old) AddStats(*worker->channel, &past_);
+  workers_.clear();
+}
+
+Outbox::Workers Outbox::workers() const {
+  MutexLock lock(&mutex_);
+  return workers_;
+}
+
+void Outbox::End(const Workers& workers, absl::Duration grace) {
+  const absl::Time deadline = absl::Now() + grace;
+  for (const auto& worker : workers) {
+    MutexLock lock(&worker->mutex);
+    worker->stopping = true;
+    worker->wakeup.NotifyAll();
+  }
+  for (const auto& worker : workers) {
+    MutexLock lock(&worker->mutex);
+    while (!worker->ended) {
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) break;
+      worker->wakeup.WaitFor(&worker->mutex, left);
+    }
+  }
+  for (const auto& worker : workers) worker->channel->Cancel();
+  for (const auto& worker : workers) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+std::map<std::string, Outbox::NotifierStats> Outbox::stats() const {
+  MutexLock lock(&mutex_);
+  std::map<std::string, NotifierStats> all = past_;
+  // What waited for channels that are gone waits for nobody.
+  for (auto& [name, stats] : all) {
+    stats.pending = 0;
+    stats.oldest_pending = absl::InfiniteFuture();
+  }
+  for (const auto& worker : workers_) AddStats(*worker->channel, &all);
+  return all;
+}
+
+// ---- A worker's thread.
+
+void Outbox::Loop(Worker* worker) {
+  while (true) {
+    bool last = false;
+    {
+      MutexLock lock(&worker->mutex);
+      worker->woken = false;
+      last = worker->stopping;
+    }
+    const absl::Time next = worker->channel->Turn(last);
+    MutexLock lock(&worker->mutex);
+    if (last) {
+      worker->ended = true;
+      worker->wakeup.NotifyAll();
+      return;
+    }
+    while (!worker->woken && !worker->stopping) {
+      const absl::Duration left = next - deps_.clock->Now();
+      if (left <= absl::ZeroDuration()) break;
+      if (left == absl::InfiniteDuration()) {
+        worker->wakeup.Wait(&worker->mutex);
+      } else {
+        worker->wakeup.WaitFor(&worker->mutex, left);
+      }
+    }
+  }
+}
+
+void Outbox::Wake(Worker* worker) {
+  MutexLock lock(&worker->mutex);
+  worker->woken = true;
+  worker->wakeup.NotifyAll();
+}
+
+absl::Status Outbox::Record(const model::AlertRow& row, const model::Delivery& delivery) {
+  {
+    // For channels that are made later, whether or not the store takes it now.
+    MutexLock lock(&mutex_);
+    if (const auto known = alerts_.find(row.alert().id()); known != alerts_.end()) {
+      auto merged = std::make_shared<model::AlertRow>(*known->second.row);
+      MergeDelivery(delivery, merged.get());
+      known->second.row = std::move(merged);
+    }
+  }
+  return deps_.update(row.alert().run(), row.alert().id(),
+                      [&delivery](model::AlertRow* stored) { MergeDelivery(delivery, stored); });
+}
+
+void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) {
+  const std::string& id = row.alert().id();
+  {
+    MutexLock lock(&mutex_);
+    const auto known = alerts_.find(id);
+    if (known == alerts_.end() || known->second.version != version) return;
+    known->second.done.insert(channel);
+    if (known->second.done.size() < workers_.size()) return;
+    alerts_.erase(known);
+  }
+  // A newer row may be on its way: it has the last word.
+  const absl::Status status = deps_.update(row.alert().run(), id, [&row](model::AlertRow* stored) {
+    if (stored->alert().state() == row.alert().state() &&
+        stored->alert().severity() == row.alert().severity()) {
+      stored->set_undelivered(false);
+    }
+  });
+  if (!status.ok() && !absl::IsNotFound(status)) {
+    LogEvery("notify.done", LogLevel::kWarning, "notify",
+             absl::StrCat("alert ", id,
+                          " stays in the outbox until the next start: ", status.message()));
+  }
+}
+
+}  // namespace foreshock

@@ -1,0 +1,83 @@
+#include "daemon/notify/pagerduty.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/notify/text.h"
+
+namespace foreshock {
+namespace {
+
+using Json = nlohmann::json;
+
+// PagerDuty's own limits.
+constexpr size_t kSummaryMax = 1024;
+constexpr size_t kDetailMax = 4096;  // ours, far below 512 KB for a whole event
+
+Json DetailsOf(const v1::Alert& alert) {
+  Json details = Json::object();
+  for (const auto& [label, text] : Facts(alert, "")) details[label] = Shorten(text, kDetailMax);
+  details["Alert"] = alert.id();
+  return details;
+}
+
+Json PayloadOf(const Message& message) {
+  const v1::Alert& alert = message.alerts.front()->alert();
+  Json details = DetailsOf(alert);
+  Json others = Json::array();
+  for (size_t i = 1; i < std::min(message.alerts.size(), kAlertsShown); ++i) {
+    others.push_back(
+        Shorten(AlertLine(message.alerts[i]->alert(), MessageKind::kFiring), kDetailMax));
+  }
+  if (!others.empty()) details["With it"] = std::move(others);
+  if (message.alerts.size() > kAlertsShown) {
+    details["And more"] = message.alerts.size() - kAlertsShown;
+  }
+  return {{"summary", Headline(message, kSummaryMax)},
+          {"source", alert.run()},
+          {"severity", std::string(SeverityName(SeverityOf(alert)))},
+          {"timestamp", absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ",
+                                         absl::FromUnixNanos(message.alerts[0]->fired_unix_ns()),
+                                         absl::UTCTimeZone())},
+          {"component", alert.fault().empty() ? alert.rule() : alert.fault()},
+          {"group", alert.run()},
+          {"class", alert.rule()},
+          {"custom_details", std::move(details)}};
+}
+
+}  // namespace
+
+SendResult PagerDutyNotifier::Send(const Message& message) {
+  Json event = {{"routing_key", options_.routing_key},
+                {"dedup_key", absl::StrCat("foreshock/", message.group)}};
+  switch (message.kind) {
+    case MessageKind::kFiring: {
+      event["event_action"] = "trigger";
+      event["client"] = "Foreshock";
+      event["payload"] = PayloadOf(message);
+      const v1::Alert& alert = message.alerts.front()->alert();
+      Json links = Json::array();
+      if (!alert.runbook().empty()) {
+        links.push_back({{"href", alert.runbook()}, {"text", "Runbook"}});
+      }
+      const std::string url = RunUrl(options_.external_url, alert.run());
+      if (!url.empty()) {
+        links.push_back({{"href", url}, {"text", "Run"}});
+        event["client_url"] = url;
+      }
+      if (!links.empty()) event["links"] = std::move(links);
+      break;
+    }
+    case MessageKind::kAcknowledged:
+      event["event_action"] = "acknowledge";
+      break;
+    case MessageKind::kResolved:
+      event["event_action"] = "resolve";
+      break;
+  }
+  return ResultOf(poster_->Post(options_.url, {"Content-Type: application/json"},
+                                event.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                  *poster_);
+}
+
+}  // namespace foreshock

@@ -1,0 +1,30 @@
+// Tells PagerDuty by its Events API v2: trigger, acknowledge, resolve under one dedup_key.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/notify/http_client.h"
+#include "daemon/notify/notifier.h"
+
+namespace foreshock {
+
+class PagerDutyNotifier final : public Notifier {
+ public:
+  struct Options {
+    std::string url = "https://events.pagerduty.com/v2/enqueue";
+    std::string routing_key{};
+    std::string external_url{};
+  };
+  PagerDutyNotifier(Options options, std::unique_ptr<HttpPoster> poster)
+      : options_(std::move(options)), poster_(std::move(poster)) {}
+
+  SendResult Send(const Message& message) override;
+  void Cancel() override { poster_->Cancel(); }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<HttpPoster> poster_;
+};
+
+}  // namespace foreshock

@@ -1,0 +1,39 @@
+// What messages say, in plain words. The one place for it: every notifier takes its words here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/notify/notifier.h"
+
+namespace foreshock {
+
+// At most so many alerts of a message are described, the gravest; of the others their number.
+inline constexpr size_t kAlertsShown = 5;
+
+// "FIRING critical exp-42 Delta2EntropyFalls at step 460 in layers 1, 2:
+// attn.delta2.entropy_ratio_l1 0.61, baseline 0.78 (-21.8 %); probable fault
+// low_precision_attention; last healthy step 400, roll back to checkpoint step-400; runbook
+// https://..."
+std::string AlertLine(const v1::Alert& alert, MessageKind kind);
+
+// "critical: low_precision_attention in run exp-42, layers 1, 2, since step 440 (and 2 more)". At
+// most `bytes_max`, whole characters.
+std::string Headline(const Message& message, size_t bytes_max);
+
+// What of an alert someone woken at night needs, as (label, text): what, where, since, value
+// against baseline, probable fault, last healthy step, what to do, runbook, run. Nothing empty.
+std::vector<std::pair<std::string, std::string>> Facts(const v1::Alert& alert,
+                                                       const std::string& external_url);
+
+// "layers 0, 2, head 3, on rank 5, 'loss'"; "" if the alert says nothing of a place.
+std::string PlaceText(const v1::Alert& alert);
+
+// Where the run is shown; "" without an external_url.
+std::string RunUrl(const std::string& external_url, const std::string& run);
+
+// At most `bytes_max` bytes, cut between characters, with "..." where it was cut.
+std::string Shorten(const std::string& text, size_t bytes_max);
+
+}  // namespace foreshock

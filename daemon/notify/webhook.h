@@ -1,0 +1,34 @@
+// Posts docs/webhook.md's JSON to a URL of one's own, signed where a secret is configured.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/notify/http_client.h"
+#include "daemon/notify/notifier.h"
+
+namespace foreshock {
+
+class WebhookNotifier final : public Notifier {
+ public:
+  struct Options {
+    std::string url{};
+    std::string hmac_secret{};   // may be empty: not signed
+    std::string bearer_token{};  // may be empty
+    std::string external_url{};
+  };
+  WebhookNotifier(Options options, std::unique_ptr<HttpPoster> poster)
+      : options_(std::move(options)), poster_(std::move(poster)) {}
+
+  SendResult Send(const Message& message) override;
+  void Cancel() override { poster_->Cancel(); }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<HttpPoster> poster_;
+};
+
+// "sha256=" and the HMAC-SHA256 of the body in hexadecimal.
+std::string Signature(const std::string& secret, const std::string& body);
+
+}  // namespace foreshock

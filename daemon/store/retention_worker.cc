@@ -1,0 +1,93 @@
+#include "daemon/store/retention_worker.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
+
+namespace foreshock {
+namespace {
+
+constexpr absl::Duration kJump = absl::Hours(1);
+constexpr auto kHold = std::chrono::hours(24);
+
+}  // namespace
+
+RetentionWorker::RetentionWorker(DiskStore* store, const RetentionOptions& options,
+                                 const Clock* clock, DeleteRun delete_run)
+    : store_(store),
+      options_(options),
+      clock_(clock),
+      delete_run_(std::move(delete_run)),
+      last_now_(clock->Now()),
+      last_steady_(std::chrono::steady_clock::now()) {
+  if (options_.any()) thread_ = std::thread([this] { Loop(); });
+}
+
+RetentionWorker::~RetentionWorker() {
+  {
+    MutexLock lock(&mutex_);
+    stop_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void RetentionWorker::Loop() {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      const absl::Time next = absl::Now() + options_.interval;
+      while (!stop_ && absl::Now() < next) changed_.WaitFor(&mutex_, next - absl::Now());
+      if (stop_) return;
+    }
+    if (ClockIsSteady()) Pass();
+  }
+}
+
+bool RetentionWorker::ClockIsSteady() {
+  const absl::Time now = clock_->Now();
+  const auto steady = std::chrono::steady_clock::now();
+  const absl::Duration jump = (now - last_now_) - absl::FromChrono(steady - last_steady_);
+  last_now_ = now;
+  last_steady_ = steady;
+  if (jump > kJump || jump < -kJump) {
+    hold_until_ = steady + kHold;
+    LogWarning("store", "the clock has jumped; retention waits a day",
+               {{"by", absl::FormatDuration(jump)}});
+  }
+  return steady >= hold_until_;
+}
+
+void RetentionWorker::Pass() {
+  const absl::StatusOr<RetentionResult> result =
+      store_->Retain(options_, clock_->Now(), {.delete_run = delete_run_, .go_on = [this] {
+                                                 MutexLock lock(&mutex_);
+                                                 return !stop_;
+                                               }});
+  if (absl::IsAborted(result.status())) return;  // what is left comes up again
+  if (!result.ok()) {
+    LogEvery("retention", LogLevel::kWarning, "store", "retention failed; it is tried again",
+             {{"error", result.status().ToString()}});
+    return;
+  }
+  if (result->over_budget) {
+    LogEvery("over budget", LogLevel::kWarning, "store",
+             "the store is over its budget, and nothing that is left may go: pinned runs, and the "
+             "newest steps of runs that have not ended",
+             {{"bytes_max", absl::StrCat(options_.bytes_max)}});
+  }
+  if (result->chunks_downsampled + result->points_dropped + result->runs_emptied +
+          result->runs_deleted ==
+      0) {
+    return;
+  }
+  LogInfo("store", "retention done",
+          {{"points_downsampled", absl::StrCat(result->points_downsampled)},
+           {"points_dropped", absl::StrCat(result->points_dropped)},
+           {"runs_emptied", absl::StrCat(result->runs_emptied)},
+           {"runs_deleted", absl::StrCat(result->runs_deleted)}});
+}
+
+}  // namespace foreshock

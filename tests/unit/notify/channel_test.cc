@@ -1,0 +1,485 @@
+#include "daemon/notify/channel.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/notify/rows.h"
+
+namespace foreshock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using Outcome = SendResult::Outcome;
+using Row = std::shared_ptr<model::AlertRow>;
+
+// What a receiver got, and what it answers.
+struct Receiver {
+  std::vector<std::string> got;  // "firing a b", "resolved a"
+  std::vector<std::string> groups;
+  SendResult answer;
+  int asked = 0;
+};
+
+class FakeNotifier final : public Notifier {
+ public:
+  explicit FakeNotifier(Receiver* receiver) : receiver_(receiver) {}
+  SendResult Send(const Message& message) override {
+    ++receiver_->asked;
+    if (receiver_->answer.outcome != Outcome::kTaken) return receiver_->answer;
+    std::string text = message.kind == MessageKind::kFiring     ? "firing"
+                       : message.kind == MessageKind::kResolved ? "resolved"
+                                                                : "acknowledged";
+    for (const auto& row : message.alerts) {
+      const bool over = row->alert().state() == v1::ALERT_STATE_RESOLVED;
+      absl::StrAppend(&text, " ", row->alert().id(),
+                      over && message.kind == MessageKind::kFiring ? "(over)" : "");
+    }
+    receiver_->got.push_back(text);
+    receiver_->groups.push_back(message.group);
+    return {};
+  }
+
+ private:
+  Receiver* const receiver_;
+};
+
+// A channel, the store that keeps what it recorded, and the outbox's side of the bargain.
+class ChannelTest : public ::testing::Test {
+ protected:
+  void Make(Channel::Options options) {
+    options.notifier = "n";
+    options_ = options;
+    channel_ = std::make_unique<Channel>(
+        options, std::make_unique<FakeNotifier>(&receiver_),
+        Channel::Deps{.clock = &clock_,
+                      .random = [] { return 1.0; },
+                      .silenced = [this](const v1::Alert&) { return silenced_; },
+                      .record =
+                          [this](const model::AlertRow& row, const model::Delivery& delivery) {
+                            if (!store_answer_.ok()) return store_answer_;
+                            MergeDelivery(delivery, stored_.at(row.alert().id()).get());
+                            return absl::OkStatus();
+                          },
+                      .done =
+                          [this](const model::AlertRow& row, uint64_t version) {
+                            done_.push_back(absl::StrCat(row.alert().id(), " ", version));
+                          }});
+  }
+  // A restart: what is in memory is gone, what is stored is offered again.
+  void Restart() {
+    Make(options_);
+    for (const auto& [id, row] : stored_) channel_->Offer(row, ++version_);
+  }
+  // As the pipeline does: what is stored of the deliveries goes on.
+  void Offer(const Row& row) {
+    auto& stored = stored_[row->alert().id()];
+    auto fresh = std::make_shared<model::AlertRow>(*row);
+    if (stored != nullptr) *fresh->mutable_deliveries() = stored->deliveries();
+    stored = fresh;
+    channel_->Offer(std::make_shared<model::AlertRow>(*fresh), ++version_);
+  }
+  Row Over(const std::string& id, const std::string& severity = "warning") {
+    Row row = Firing(id, severity);
+    row->mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
+    row->set_ended_unix_ns(absl::ToUnixNanos(clock_.Now()));
+    return row;
+  }
+  absl::Duration Turn(bool last = false) { return channel_->Turn(last) - clock_.Now(); }
+  absl::Duration After(absl::Duration time) {
+    clock_.Advance(time);
+    return Turn();
+  }
+  uint64_t Count(const std::string& result) { return channel_->stats().results[result]; }
+
+  FakeClock clock_;
+  Receiver receiver_;
+  Channel::Options options_;
+  std::unique_ptr<Channel> channel_;
+  std::map<std::string, Row> stored_;
+  uint64_t version_ = 0;
+  bool silenced_ = false;
+  absl::Status store_answer_;
+  std::vector<std::string> done_;
+};
+
+SendResult Failing(absl::Duration retry_after = {}) {
+  return {.outcome = Outcome::kRetry,
+          .status = absl::UnavailableError("down"),
+          .retry_after = retry_after};
+}
+
+TEST_F(ChannelTest, TellsTheBeginningAndTheEndOnceEachAlsoOverRestarts) {
+  Make({});
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  Offer(Firing("a"));  // its evidence has changed
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  Offer(Over("a"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+  EXPECT_THAT(receiver_.groups, ElementsAre("a/warning", "a/warning"));
+}
+
+TEST_F(ChannelTest, SaysWhenNothingIsLeftToTell) {
+  Make({});
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_THAT(done_, IsEmpty());
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(done_, ElementsAre("a 2"));
+}
+
+TEST_F(ChannelTest, WhatWasOverBeforeItCouldBeToldIsToldAllTheSame) {
+  Make({});
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a(over)", "resolved a"));
+}
+
+TEST_F(ChannelTest, ARisenSeverityIsToldOnceMore) {
+  Make({});
+  Offer(Firing("a", "warning"));
+  Turn();
+  Offer(Firing("a", "critical"));
+  Turn();
+  Restart();
+  Turn();
+  Offer(Firing("a", "warning"));  // and what falls again is no news
+  Turn();
+  EXPECT_THAT(receiver_.groups, ElementsAre("a/warning", "a/critical"));
+  Offer(Over("a", "warning"));
+  Turn();
+  EXPECT_THAT(receiver_.groups, ElementsAre("a/warning", "a/critical", "a/critical"));
+}
+
+TEST_F(ChannelTest, WhereEachMessageIsAnIncidentEveryOneEnds) {
+  Make({.end_every_group = true});
+  Offer(Firing("a", "warning"));
+  Turn();
+  Offer(Firing("a", "critical"));
+  Turn();
+  Offer(Over("a", "critical"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing a", "resolved a", "resolved a"));
+  EXPECT_THAT(receiver_.groups, ElementsAre("a/warning", "a/critical", "a/critical", "a/warning"));
+  Restart();
+  Turn();
+  EXPECT_EQ(receiver_.got.size(), 4u);
+}
+
+TEST_F(ChannelTest, RoutesBySeverityAndLabels) {
+  Make({.severity_min = Severity::kWarning, .match = {*LabelMatcher::Parse("run=~exp-.*")}});
+  Offer(Firing("info", "info"));
+  Offer(Firing("other", "critical", "test-1"));
+  Offer(Firing("odd", "urgent"));  // nobody's fault: better told than lost
+  Offer(Firing("w", "warning"));
+  Turn();
+  EXPECT_THAT(receiver_.got, UnorderedElementsAre("firing odd", "firing w"));
+  EXPECT_EQ(Count("filtered"), 2u);
+  Offer(Firing("info", "critical"));  // it has become grave enough
+  Turn();
+  EXPECT_THAT(receiver_.got, UnorderedElementsAre("firing odd", "firing w", "firing info"));
+}
+
+TEST_F(ChannelTest, AlertsOfARunThatFireTogetherAreOneMessage) {
+  Make({.group_wait = absl::Seconds(5)});
+  Offer(Firing("a"));
+  EXPECT_EQ(Turn(), absl::Seconds(5));
+  Offer(Firing("b", "critical"));
+  Offer(Firing("z", "warning", "other-run"));
+  EXPECT_EQ(After(absl::Seconds(4)), absl::Seconds(1));
+  EXPECT_EQ(channel_->stats().pending, 3u);
+  After(absl::Seconds(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b a"));  // the gravest first
+  After(absl::Seconds(4));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b a", "firing z"));
+  EXPECT_EQ(receiver_.groups[0], "b/critical");
+  // The message is over when all of it is, also after a restart.
+  Offer(Over("b", "critical"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_EQ(receiver_.got.size(), 2u);
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b a", "firing z", "resolved a b"));
+  EXPECT_EQ(receiver_.groups[2], "b/critical");
+}
+
+TEST_F(ChannelTest, WhoStopsDoesNotWaitForCompany) {
+  Make({.group_wait = absl::Minutes(5)});
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, IsEmpty());
+  Turn(/*last=*/true);
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+}
+
+TEST_F(ChannelTest, AFailureIsTriedAgainAfterAWaitThatGrows) {
+  Make({});
+  receiver_.answer = Failing();
+  Offer(Firing("a"));
+  EXPECT_EQ(Turn(), absl::Seconds(1));
+  EXPECT_EQ(After(absl::Milliseconds(500)), absl::Milliseconds(500));  // too early: not asked
+  EXPECT_EQ(receiver_.asked, 1);
+  EXPECT_EQ(After(absl::Milliseconds(500)), absl::Seconds(2));
+  EXPECT_EQ(After(absl::Seconds(2)), absl::Seconds(4));
+  EXPECT_EQ(channel_->stats().pending, 1u);
+  EXPECT_EQ(clock_.Now() - channel_->stats().oldest_pending, absl::Seconds(3));
+  receiver_.answer = {};
+  After(absl::Seconds(4));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  EXPECT_EQ(Count("failed"), 3u);
+  EXPECT_EQ(Count("sent"), 1u);
+  EXPECT_EQ(channel_->stats().last_success, clock_.Now());
+  EXPECT_EQ(channel_->stats().pending, 0u);
+}
+
+TEST_F(ChannelTest, ARetryAfterIsHonoured) {
+  Make({});
+  receiver_.answer = Failing(absl::Seconds(90));
+  Offer(Firing("a"));
+  Turn();
+  After(absl::Seconds(89));
+  EXPECT_EQ(receiver_.asked, 1);
+  After(absl::Seconds(1));
+  EXPECT_EQ(receiver_.asked, 2);
+}
+
+TEST_F(ChannelTest, WhatIsRefusedIsGivenUpUntilTheNextStart) {
+  Make({});
+  receiver_.answer = {.outcome = Outcome::kRefused, .status = absl::FailedPreconditionError("400")};
+  Offer(Firing("a"));
+  Turn();
+  After(absl::Hours(1));
+  EXPECT_EQ(receiver_.asked, 1);
+  EXPECT_EQ(Count("refused"), 1u);
+  Offer(Firing("b"));  // another message may be good
+  receiver_.answer = {};
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b"));
+  Restart();  // with the key set right, perhaps
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b", "firing a"));
+}
+
+TEST_F(ChannelTest, TheEndOfWhatWasGivenUpIsNotTold) {
+  Make({});
+  receiver_.answer = {.outcome = Outcome::kRefused, .status = absl::FailedPreconditionError("400")};
+  Offer(Firing("a"));
+  Turn();
+  receiver_.answer = {};
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, IsEmpty());
+  EXPECT_THAT(done_, ElementsAre("a 2"));
+}
+
+TEST_F(ChannelTest, MoreThanTheLimitIsFoldedIntoOneMessageAndTheEndsAreNotHeldBack) {
+  Make({.messages_per_hour_max = 2});
+  for (const char* id : {"a", "b", "c"}) Offer(Firing(id));
+  Offer(Firing("d", "critical", "other-run"));
+  const absl::Duration wait = Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing b"));
+  EXPECT_EQ(Count("rate_limited"), 2u);
+  EXPECT_LE(wait, absl::Seconds(5));
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing b", "resolved a"));
+  After(absl::Minutes(29));
+  EXPECT_EQ(receiver_.got.size(), 3u);
+  After(absl::Minutes(2));
+  ASSERT_EQ(receiver_.got.size(), 4u);
+  EXPECT_EQ(receiver_.got[3], "firing d c");
+}
+
+TEST_F(ChannelTest, ASilencedAlertIsToldWhenTheSilenceEnds) {
+  Make({});
+  silenced_ = true;
+  Offer(Firing("a"));
+  EXPECT_LE(Turn(), absl::Seconds(5));  // looks again by itself
+  EXPECT_THAT(receiver_.got, IsEmpty());
+  EXPECT_EQ(Count("silenced"), 1u);
+  silenced_ = false;
+  After(absl::Seconds(5));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  silenced_ = true;  // the end of what was told is told
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+}
+
+TEST_F(ChannelTest, AnAcknowledgedAlertIsToldOnlyWhenItIsGraverOrOver) {
+  Make({});
+  const auto acknowledged = [](Row row, const std::string& severity) {
+    row->mutable_alert()->mutable_acknowledgement()->set_severity(severity);
+    return row;
+  };
+  Offer(Firing("a"));
+  Turn();
+  Offer(acknowledged(Firing("a"), "warning"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "acknowledged a"));
+  Offer(acknowledged(Firing("a", "critical"), "warning"));
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a");
+  Offer(acknowledged(Over("a", "critical"), "warning"));
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "resolved a");
+  EXPECT_EQ(receiver_.got.size(), 4u);
+  // One that was taken on before anybody was told is nobody's news.
+  Offer(acknowledged(Firing("b"), "warning"));
+  Turn();
+  Offer(acknowledged(Over("b"), "warning"));
+  Turn();
+  EXPECT_EQ(receiver_.got.size(), 4u);
+}
+
+TEST_F(ChannelTest, WhatCouldNotBeWrittenDownIsNotSentAgainAndWrittenLater) {
+  Make({});
+  store_answer_ = absl::ResourceExhaustedError("disk full");
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  EXPECT_TRUE(stored_.at("a")->deliveries().empty());
+  Offer(Over("a"));  // offered as the store knows it
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+  EXPECT_THAT(done_, IsEmpty());
+  store_answer_ = absl::OkStatus();
+  After(absl::Seconds(1));
+  EXPECT_EQ(stored_.at("a")->deliveries(0).told_size(), 1);
+  EXPECT_TRUE(stored_.at("a")->deliveries(0).resolved());
+  EXPECT_EQ(done_.size(), 1u);
+}
+
+TEST_F(ChannelTest, WhatIsRecordedFirstIsNotToldBefore) {
+  Make({.recorded_first = true});
+  store_answer_ = absl::ResourceExhaustedError("disk full");
+  Offer(Firing("a"));
+  EXPECT_LE(Turn(), absl::Seconds(1));
+  EXPECT_EQ(receiver_.asked, 0);
+  store_answer_ = absl::OkStatus();
+  After(absl::Seconds(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  Offer(Over("a"));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+}
+
+TEST_F(ChannelTest, ADeletedRunIsForgotten) {
+  Make({.group_wait = absl::Seconds(5)});
+  Offer(Firing("a"));
+  Turn();
+  channel_->DropRun("exp-42");
+  Offer(Firing("b", "warning", "other"));
+  After(absl::Seconds(5));
+  After(absl::Seconds(5));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing b"));
+}
+
+TEST_F(ChannelTest, TheStateIsToldAgainAndAgainAndItsEndForAWhile) {
+  Make({.resend = absl::Minutes(1)});
+  Offer(Firing("a"));
+  Turn();
+  After(absl::Seconds(50));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  After(absl::Seconds(10));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing a"));
+  After(absl::Seconds(45));
+  Offer(Firing("b"));  // news goes at once, and takes along what is nearly due
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a b");
+  Offer(Over("a"));
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a(over)");
+  size_t told = receiver_.got.size();
+  for (int i = 0; i < 14; ++i) {
+    After(absl::Minutes(1));
+    EXPECT_EQ(receiver_.got.size(), ++told);
+    EXPECT_EQ(receiver_.got.back(), "firing a(over) b");
+  }
+  After(absl::Minutes(1));
+  EXPECT_EQ(receiver_.got.back(), "firing b");
+  EXPECT_THAT(done_, ElementsAre("a 3"));
+  EXPECT_EQ(Count("sent"), 3u);
+  EXPECT_GT(Count("repeated"), 14u);
+}
+
+TEST_F(ChannelTest, TheStateIsToldAtOnceAfterARestart) {
+  Make({.resend = absl::Minutes(1)});
+  Offer(Firing("a"));
+  Turn();
+  Offer(Over("a"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing a(over)", "firing a(over)"));
+  Offer(Firing("b"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a(over) b");
+}
+
+TEST_F(ChannelTest, WhatFiresInARunThatHasEndedIsNotRepeatedForEver) {
+  Make({.resend = absl::Minutes(1)});
+  Offer(Firing("a"));
+  channel_->SetQuiet("exp-42", clock_.Now() + absl::Minutes(15));
+  Turn();
+  EXPECT_EQ(receiver_.asked, 1);
+  After(absl::Minutes(14));
+  EXPECT_EQ(receiver_.asked, 2);
+  After(absl::Minutes(2));
+  EXPECT_EQ(receiver_.asked, 2);
+  EXPECT_THAT(done_, ElementsAre("a 1"));
+}
+
+TEST(BackoffTest, GrowsToFiveMinutesAndIsSpread) {
+  EXPECT_EQ(Backoff(1, 1), absl::Seconds(1));
+  EXPECT_EQ(Backoff(4, 1), absl::Seconds(8));
+  EXPECT_EQ(Backoff(4, 0.5), absl::Seconds(4));
+  EXPECT_EQ(Backoff(4, 0), absl::Milliseconds(100));
+  EXPECT_EQ(Backoff(1000, 1), absl::Minutes(5));
+}
+
+TEST(MergeDeliveryTest, AddsAndNeverTakesAway) {
+  model::AlertRow row;
+  model::Delivery delivery;
+  delivery.set_notifier("n");
+  delivery.add_told()->set_severity("warning");
+  MergeDelivery(delivery, &row);
+  delivery.set_resolved(true);
+  MergeDelivery(delivery, &row);
+  ASSERT_EQ(row.deliveries_size(), 1);
+  EXPECT_EQ(row.deliveries(0).told_size(), 1);
+  delivery.set_resolved(false);
+  delivery.add_told()->set_severity("critical");
+  MergeDelivery(delivery, &row);
+  EXPECT_TRUE(row.deliveries(0).resolved());
+  EXPECT_EQ(row.deliveries(0).told_size(), 2);
+  EXPECT_EQ(FindDelivery(row, "other"), nullptr);
+}
+
+TEST(SeverityTest, IsReadAndWritten) {
+  EXPECT_EQ(ParseSeverity("critical"), Severity::kCritical);
+  EXPECT_EQ(ParseSeverity("page"), std::nullopt);
+  EXPECT_EQ(SeverityName(Severity::kWarning), "warning");
+}
+
+}  // namespace
+}  // namespace foreshock

@@ -1,0 +1,51 @@
+#include "daemon/notify/matcher.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/unit/notify/rows.h"
+
+namespace foreshock {
+namespace {
+
+TEST(MatcherTest, MatchesLabels) {
+  v1::Alert alert = FullAlert();  // layers 1 and 2, no rank
+  alert.set_attempt(3);
+  (*alert.mutable_labels())["team"] = "a=b";
+  struct Case {
+    const char* text;
+    bool matches;
+  };
+  for (const Case& c : {
+           Case{"run=exp-42", true},
+           Case{"run=exp-4", false},
+           Case{"run!=exp-4", true},
+           Case{"run=~exp-.*", true},
+           Case{"run=~xp", false},  // the whole value
+           Case{"run!~\"exp-.*\"", false},
+           Case{"severity = \"critical\"", true},
+           Case{"fault=~low_.*|router_.*", true},
+           Case{"layer=2", true},
+           Case{"layer=3", false},
+           Case{"layer!=2", false},
+           Case{"layer!=3", true},
+           Case{"rank=", true},
+           Case{"rank=~.+", false},
+           Case{"head!=0", true},
+           Case{"attempt=3", true},
+           Case{"team=a=b", true},
+           Case{"team=\"\"", false},
+           Case{"nobody=\"\"", true},
+           Case{"id=a1", true},
+           Case{"rule=Delta2EntropyFalls", true},
+           Case{"indicator=~attn.*", true},
+       }) {
+    ASSERT_OK_AND_ASSIGN(const LabelMatcher matcher, LabelMatcher::Parse(c.text));
+    EXPECT_EQ(MatchesAll({matcher}, alert), c.matches) << c.text;
+    EXPECT_EQ(matcher.text(), c.text);
+  }
+  EXPECT_TRUE(MatchesAll({}, alert));
+  EXPECT_FALSE(
+      MatchesAll({*LabelMatcher::Parse("layer=1"), *LabelMatcher::Parse("layer=5")}, alert));
+}
+
+}  // namespace
+}  // namespace foreshock
