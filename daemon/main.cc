@@ -55,8 +55,7 @@ void Declare(Flags* flags, CLI::App* cli) {
                   absl::StrCat("Address for /metrics and /api/v1 [", kDefaultHttpListen, "]"))
       ->type_name("HOST:PORT");
   cli->add_option("--rules", flags->rules, "Rule files; default: the installed pack")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+      ->type_name("FILE");
   cli->add_option("--log-level", flags->log_level, "debug, info, warning or error [info]")
       ->type_name("LEVEL");
   cli->add_option("--address-file", flags->address_file,

@@ -20,6 +20,8 @@
 namespace foreshock::cli {
 namespace {
 
+constexpr int64_t kRowsMax = 10'000'000;  // of one answer, as the daemon has it
+
 struct QueryOptions {
   PointsOptions points;
   uint64_t buckets_max = 0;
@@ -191,9 +193,10 @@ void AddQuery(CLI::App& app, Program& program) {
   verb->add_option("--buckets", options->buckets_max,
                    "where there are more steps, min, mean and max of at most N buckets instead")
       ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+      ->check(CLI::Range(int64_t{1}, kRowsMax).description(""));
   verb->add_option("--limit", options->limit, "points in all; 0: the daemon's limit")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, kRowsMax).description(""));
   AddConnectionOptions(*verb, program);
   verb->footer(
       "Examples:\n"

@@ -170,7 +170,7 @@ void AddReplay(CLI::App& app, Program& program) {
                  "show what the daemon computes, and alerts as they come");
   verb->add_option("--watch-every", arguments->watch_every_steps, "steps between rows of --watch")
       ->type_name("STEPS")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(CLI::Range(1, 1'000'000).description(""))
       ->capture_default_str();
   AddConnectionOptions(*verb, program);
   verb->footer(

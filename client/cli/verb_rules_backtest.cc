@@ -102,7 +102,7 @@ void AddRulesBacktest(CLI::App& rules, Program& program) {
   verb->add_option("--fault-from", arguments->fault_from,
                    "runs that the index does not name are ill from this step on")
       ->type_name("STEP")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53).description(""));
   verb->add_flag("--healthy", arguments->healthy, "runs that the index does not name are healthy");
   verb->add_option("--plot,-p", arguments->plot,
                    "draw loss, indicators, baselines and alerts; with several runs one picture "

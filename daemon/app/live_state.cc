@@ -102,6 +102,8 @@ SelfStats AppLiveState::Self() const {
   self.runs_dropped = store.runs_dropped;
   self.store_writable = store.writable && pipeline.store_writable;
   self.store_damage = store.damage_found;
+  self.store_open_points = store.open_points;
+  self.store_fold_failures = store.fold_failures;
   self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());
   self.rules_evaluated = pipeline.rules_evaluated;
   self.alerts_firing = AlertsFiring();

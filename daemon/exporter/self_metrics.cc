@@ -65,6 +65,12 @@ void AddStore(const SelfStats& self, Families* families) {
   families->Counter("foreshock_store_damage_total",
                     "Times that the store met what the medium has damaged, since the start", {},
                     self.store_damage);
+  families->Gauge("foreshock_store_open_points",
+                  "Points that are written and not in chunks yet, of all runs", {},
+                  static_cast<double>(self.store_open_points));
+  families->Counter("foreshock_store_fold_failures_total",
+                    "Times that putting closed steps into chunks failed and is to be tried again",
+                    {}, self.store_fold_failures);
   families->Gauge("foreshock_store_bytes_max",
                   "What retention keeps the store under (retention.bytes_max); 0: no limit", {},
                   static_cast<double>(self.store_bytes_max));

@@ -47,6 +47,8 @@ struct SelfStats {
   uint64_t store_series = 0;
   bool store_writable = true;
   uint64_t store_damage = 0;
+  uint64_t store_open_points = 0;
+  uint64_t store_fold_failures = 0;
   uint64_t store_bytes_max = 0;  // the budget; 0: none
   uint64_t points_downsampled = 0;
   uint64_t points_dropped = 0;

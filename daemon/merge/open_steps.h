@@ -35,7 +35,7 @@ class OpenSteps {
  public:
   struct Options {
     absl::Duration lateness = absl::Seconds(30);  // from the first last_of_step of the step
-    size_t open_steps_max = 256;                  // more: the oldest closes at once
+    size_t open_steps_max = 4096;                 // more: the oldest closes at once
     size_t bytes_max = 64u << 20;                 // of all merged statistics, open and kept
     int64_t kept_steps = 32;                      // closed steps that late reports still reach
   };

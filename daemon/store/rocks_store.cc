@@ -493,19 +493,20 @@ void RocksStore::LoadFoldQueue(const ReadView& view) {
   uint32_t series = 0;
   const absl::Status read =
       view.ScanPrefix(Family::kHeads, "",
-                      [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
-                        HeadId id;
-                        HeadReader head;
-                        if (!DecodeHeadKey(key, &id) || !head.Open(bytes)) {
-                          return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
-                        }
-                        if (id.run != series_of) {
-                          series_of = id.run;
-                          series = writer_.SeriesOfRun(id.run);
-                        }
-                        fold_queue_.Added(id.run, head.points(), series, now);
-                        return true;
-                      });
+                      [&](std::string_view key, std::string_view bytes)
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) -> absl::StatusOr<bool> {
+                            HeadId id;
+                            HeadReader head;
+                            if (!DecodeHeadKey(key, &id) || !head.Open(bytes)) {
+                              return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
+                            }
+                            if (id.run != series_of) {
+                              series_of = id.run;
+                              series = writer_.SeriesOfRun(id.run);
+                            }
+                            fold_queue_.Added(id.run, head.points(), series, now);
+                            return true;
+                          });
   if (!read.ok()) LogError("store", "steps cannot be folded", {{"error", read.ToString()}});
   open_points_ = fold_queue_.points();
 }

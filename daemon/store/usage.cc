@@ -107,7 +107,6 @@ uint64_t RunBytes(const Database& database, uint32_t run) {
   const std::string end = PrefixEnd(begin);
   const rocksdb::Range range(begin, end);
   rocksdb::SizeApproximationOptions options;
-  options.include_memtables = true;
   options.files_size_error_margin = 0.01;
   uint64_t bytes = 0;
   for (const Family family : kAllFamilies) {

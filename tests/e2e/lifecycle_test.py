@@ -174,6 +174,16 @@ class Lifecycle(unittest.TestCase):
         self.assertFalse((self.directory / "data").exists())
         self.assertEqual(done.stderr, "")
 
+    def test_takes_several_rule_files_in_both_ways(self):
+        pack = [ROOT / "rules/default.yaml", ROOT / "rules/signatures.yaml"]
+        for rules in (["--rules", *pack], ["--rules", pack[0], "--rules", pack[1]]):
+            with self.subTest(rules=rules):
+                done = self.run_daemon("--data-dir", self.directory / "data", *rules,
+                                       "--check-config")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for path in pack:
+                    self.assertIn(str(path), done.stdout)
+
     def test_check_config_refuses_addresses_that_cannot_be_read(self):
         for flag in ("--listen-grpc", "--listen-http"):
             for address in ("x", "127.0.0.1:99999"):

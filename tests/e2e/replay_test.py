@@ -104,6 +104,10 @@ class ReplayedRun(unittest.TestCase):
             self.assertAlmostEqual(bucket["mean"], sum(values) / len(values), delta=1e-12)
         table = self.run_cli("query", "demo", "train.loss", "--buckets", 10, check=0).stdout
         self.assertIn("1 500 points in buckets of 256 steps", table)
+        for option, value, allowed in (("--buckets", 0, "1 to 10000000"),
+                                       ("--limit", -1, "0 to 10000000")):
+            done = self.run_cli("query", "demo", "train.loss", option, value, check=2)
+            self.assertIn(f"{option}: Value {value} not in range {allowed}", done.stderr)
 
     def test_matchers_choose_series_and_runs(self):
         one = self.ask("query", "demo", INDICATOR, "--match", 'layer=~"1|2"', "--match",
@@ -221,6 +225,9 @@ class Usage(unittest.TestCase):
                 ([], "Subcommands:"), (["rules"], "Subcommands:"),
                 (["rules", "bcktest"], "no command 'bcktest'; `foreshock rules --help`"),
                 (["--server", "h:1", "runs"], "foreshock COMMAND --server"),
+                (["replay", "x", "--watch-every", "0"], "not in range 1 to 1000000"),
+                (["rules", "backtest", "x", "--fault-from", "-1"],
+                 "not in range 0 to 9007199254740992"),
                 (["alerts", "--state", "ill"],
                  "'ill' is none of any, firing, pending, resolved")):
             with self.subTest(arguments=arguments):

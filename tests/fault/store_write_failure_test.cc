@@ -179,7 +179,8 @@ TEST_P(WriteFailureTest, AFoldThatFailsChangesNoAnswerAndIsDoneAgain) {
       EXPECT_FALSE(store->Fold(kNumberedRun).ok()) << "before a write has reopened the store";
     }
     plan.Heal();
-    // It may have been a compaction that met the fault, and then it is this write that learns of it.
+    // It may have been a compaction that met the fault, and then it is this write that learns of
+    // it.
     ++batches;
     if (!store->Write(NumberedBatch(batches, 0)).ok()) {
       ASSERT_OK(store->Write(NumberedBatch(batches, 0))) << "after a reopen";

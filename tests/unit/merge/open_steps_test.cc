@@ -116,6 +116,25 @@ TEST(OpenStepsTest, BoundsOpenSteps) {
   EXPECT_THAT(steps.silent_ranks(), ElementsAre(1));
 }
 
+// After an outage ranks come back one after the other, each with all it has buffered.
+TEST(OpenStepsTest, ABacklogIsMergedWholeThoughOneRankSendsItFirst) {
+  OpenSteps steps({}, 2);
+  for (int64_t step = 0; step < 1000; ++step) {
+    steps.Add(Report(0, step), kStart);
+    ASSERT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  }
+  size_t closed = 0;
+  for (int64_t step = 0; step < 1000; ++step) {
+    steps.Add(Report(1, step), kStart + absl::Seconds(15));
+    for (const SettledStep& settled : steps.TakeSettled(kStart + absl::Seconds(15))) {
+      EXPECT_FALSE(settled.row.partial);
+      EXPECT_EQ(settled.row.ranks, 2u);
+      ++closed;
+    }
+  }
+  EXPECT_EQ(closed, 1000u);
+}
+
 TEST(OpenStepsTest, BoundsBytesOfKeptSteps) {
   OpenSteps steps({.bytes_max = 4096, .kept_steps = 1000}, 1);
   for (int64_t step = 0; step < 100; ++step) {
