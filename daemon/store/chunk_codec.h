@@ -1,9 +1,10 @@
 // Chunks: the points of one series and attempt in a window of steps, packed into one row. The bytes
 // and a worked example: docs/formats/chunk.md.
 //
-//   std::string row = EncodeChunk(Storage::kF32, 256, points);   // of the window that begins at
-//   256 std::vector<ChunkPoint> back; if (!DecodeChunk(row, 256, &back)) return
-//   CorruptRow("chunks", key, "chunk");
+//   // Of the window that begins at step 256.
+//   std::string row = EncodeChunk(Storage::kF32, 256, points);
+//   std::vector<ChunkPoint> back;
+//   if (!DecodeChunk(row, 256, &back)) return CorruptRow("chunks", key, "chunk", row);
 //
 // Pure functions. Decoders take exactly one whole row and answer false to anything that is not one;
 // they never crash, but only a checksum around the row tells a changed value from a written one.
@@ -76,8 +77,7 @@ ChunkSummary Join(absl::Span<const ChunkSummary> parts);
 std::vector<ChunkSummary> Downsample(int64_t window_start, int window_exponent,
                                      absl::Span<const ChunkPoint> points);
 // 1 to kChunkPartsMax parts in step order. min, max and last are kept as a point of `storage` is,
-// the mean as float32 if
-// `storage` is kF32, else as a double; `sum` comes back as mean times count.
+// the mean as float32 if `storage` is kF32, else as a double; `sum` comes back as mean times count.
 std::string EncodeDownsampled(Storage storage, int64_t window_start,
                               absl::Span<const ChunkSummary> parts);
 bool DecodeDownsampled(std::string_view row, int64_t window_start,
