@@ -29,12 +29,12 @@ size_t CountThrough(absl::Span<const Row> rows, int64_t last) {
 template <typename Rows>
 ChunkMerger<Rows>::ChunkMerger(const ReadView& view, uint32_t run, uint32_t attempt,
                                int64_t complete_through, rocksdb::WriteBatch* batch)
-    : run_(run),
+    : view_(view),
+      run_(run),
       attempt_(attempt),
       complete_through_(complete_through),
       batch_(batch),
-      family_(view.database().family(Family::kChunks)),
-      chunks_(view, Family::kChunks, RunPrefix(run)) {}
+      family_(view.database().family(Family::kChunks)) {}
 
 template <typename Rows>
 absl::Status ChunkMerger<Rows>::Merge(uint32_t series, absl::Span<const Row> rows) {
@@ -43,7 +43,8 @@ absl::Status ChunkMerger<Rows>::Merge(uint32_t series, absl::Span<const Row> row
   absorbed_.clear();
   left_known_ = false;
   left_closed_ = false;
-  chunks_.SeekBack(ChunkKey({run_, series, attempt_, Window::Of(kLastStep, Window::kExponentMax)}));
+  chunks_.emplace(view_, Family::kChunks, ChunkPrefix(run_, series, attempt_));
+  chunks_->SeekToLast();
   FORESHOCK_ASSIGN_OR_RETURN(std::optional<Chunk> last, At());
   if (!last.has_value()) {
     left_known_ = true;
@@ -86,22 +87,21 @@ absl::Status ChunkMerger<Rows>::Merge(uint32_t series, absl::Span<const Row> row
 
 template <typename Rows>
 absl::StatusOr<std::optional<typename ChunkMerger<Rows>::Chunk>> ChunkMerger<Rows>::At() {
-  if (!chunks_.Valid()) {
-    FORESHOCK_RETURN_IF_ERROR(chunks_.status());
+  if (!chunks_->Valid()) {
+    FORESHOCK_RETURN_IF_ERROR(chunks_->status());
     return std::nullopt;
   }
   ChunkId id;
-  if (!DecodeChunkKey(chunks_.key(), &id)) {
-    return CorruptRow(FamilyName(Family::kChunks), chunks_.key(), "key", "");
+  if (!DecodeChunkKey(chunks_->key(), &id)) {
+    return CorruptRow(FamilyName(Family::kChunks), chunks_->key(), "key", "");
   }
-  if (id.series != series_ || id.attempt != attempt_) return std::nullopt;
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks_.Value());
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks_->Value());
   Chunk chunk{.window = id.window,
               .bytes = std::string(bytes),
               .downsampled = KindOf(bytes) == ChunkKind::kDownsampled,
               .stored = true};
   if (!DecodeChunkCount(bytes, &chunk.count)) {
-    return CorruptRow(FamilyName(Family::kChunks), chunks_.key(), Rows::kName, bytes);
+    return CorruptRow(FamilyName(Family::kChunks), chunks_->key(), Rows::kName, bytes);
   }
   return chunk;
 }
@@ -128,7 +128,7 @@ template <typename Rows>
 absl::Status ChunkMerger<Rows>::MergeOld(absl::Span<const Row> rows) {
   while (!rows.empty()) {
     const int64_t step = rows.front().step;
-    chunks_.Seek(ChunkBoundary(run_, series_, attempt_, step));
+    chunks_->Seek(ChunkBoundary(run_, series_, attempt_, step));
     FORESHOCK_ASSIGN_OR_RETURN(std::optional<Chunk> chunk, At());
     if (!chunk.has_value() || !chunk->window.Holds(step)) {
       chunk = Chunk{.window = Window::Of(step, kBaseExponent), .changed = true};
@@ -174,7 +174,7 @@ template <typename Rows>
 absl::StatusOr<bool> ChunkMerger<Rows>::ReachLeft(int64_t first) {
   while (!left_known_ && tail_.front().window.first > first) {
     if (left_closed_) return false;
-    chunks_.SeekBack(ChunkBoundary(run_, series_, attempt_, tail_.front().window.first));
+    chunks_->SeekBack(ChunkBoundary(run_, series_, attempt_, tail_.front().window.first));
     FORESHOCK_ASSIGN_OR_RETURN(std::optional<Chunk> chunk, At());
     if (chunk.has_value() && chunk->downsampled) {
       left_closed_ = true;

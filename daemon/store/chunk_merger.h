@@ -54,7 +54,7 @@ class ChunkMerger {
     bool changed = false;  // and it says something else
   };
 
-  // The chunk that the iterator is at; nothing if that is of another series or attempt.
+  // The chunk that the iterator is at.
   absl::StatusOr<std::optional<Chunk>> At();
   absl::Status Load(Chunk* chunk) const;
   // Rows before the last chunk: rewrites the chunks they fall in, or makes new ones.
@@ -70,15 +70,18 @@ class ChunkMerger {
   absl::Status Put(const Chunk& chunk);
   absl::Status Delete(Window window);
 
+  const ReadView& view_;
   const uint32_t run_;
   const uint32_t attempt_;
   const int64_t complete_through_;
   rocksdb::WriteBatch* const batch_;
   rocksdb::ColumnFamilyHandle* const family_;
-  RowIterator chunks_;
 
   uint64_t left_out_ = 0;
   uint32_t series_ = 0;
+  // Over the chunks of the series alone: what the same fold has already written for others is not
+  // of the view, but an iterator that goes back has to step over all of it.
+  std::optional<RowIterator> chunks_;
   // Its newest chunks, in step order.
   std::deque<Chunk> tail_;
   bool left_known_ = false;       // all chunks of the series are in tail_

@@ -290,6 +290,10 @@ std::string HeadPrefix(uint32_t run, uint32_t attempt) {
   return Writer().U32(run).U32(attempt).Take();
 }
 
+std::string ChunkPrefix(uint32_t run, uint32_t series, uint32_t attempt) {
+  return Writer().U32(run).U32(series).U32(attempt).Take();
+}
+
 std::string PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
   if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<uint8_t>(prefix.back()) + 1);

@@ -126,7 +126,8 @@ std::string KindPrefix(uint32_t run, RowKind kind, uint32_t attempt);
 std::string SeriesPrefix(uint32_t run, std::string_view indicator_prefix);
 std::string OpenPrefix(uint32_t run, uint32_t attempt);  // `open`
 std::string OpenPrefix(uint32_t run, uint32_t attempt, int64_t step);
-std::string HeadPrefix(uint32_t run, uint32_t attempt);  // `heads`
+std::string HeadPrefix(uint32_t run, uint32_t attempt);                    // `heads`
+std::string ChunkPrefix(uint32_t run, uint32_t series, uint32_t attempt);  // `chunks`
 
 // The first key after every key that starts with `prefix`; empty when there is none.
 std::string PrefixEnd(std::string prefix);

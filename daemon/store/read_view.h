@@ -66,6 +66,7 @@ class RowIterator {
 
   void Seek(const std::string& key) { it_->Seek(key); }             // first row not before `key`
   void SeekBack(const std::string& key) { it_->SeekForPrev(key); }  // last row not after `key`
+  void SeekToLast() { it_->SeekToLast(); }
   void Next() { it_->Next(); }
 
   bool Valid() const { return it_->Valid(); }

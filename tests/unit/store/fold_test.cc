@@ -15,6 +15,8 @@
 #include "daemon/store/store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rocksdb/perf_context.h"
+#include "rocksdb/perf_level.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -229,6 +231,24 @@ TEST_F(FoldTest, ACorruptChunkStopsTheFoldAndLosesNothingElse) {
   }));
   EXPECT_THAT(steps, ElementsAre(0));
   EXPECT_EQ(store->Stats().open_points, 10u);
+}
+
+TEST_F(FoldTest, LooksOnlyAtTheSeriesThatItFolds) {
+  constexpr int kManySeries = 80'000;  // more than one batch of a fold
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+  StoreBatch batch = DenseSteps("exp", 0, 0);
+  batch.steps[0].samples.clear();
+  for (uint32_t head = 0; head < kManySeries; ++head) {
+    batch.steps[0].samples.push_back({{"attn.delta.entropy", 0, Unit::kHead, head, ""}, 0.5, 0});
+  }
+  ASSERT_OK(store->Write(batch));
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
+  ASSERT_OK(store->Fold("exp"));
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+  // Rows that the fold has written since its snapshot, and had to step over.
+  EXPECT_LT(rocksdb::get_perf_context()->internal_recent_skipped_count, kManySeries);
+  EXPECT_EQ(store->Stats().points_folded, uint64_t{kManySeries});
 }
 
 TEST_F(FoldTest, ADeletionBesideFoldsBringsNothingBack) {

@@ -96,6 +96,7 @@ TEST(KeyCodecTest, ChunkKeysComeBackAndSortByTheLastStepOfTheirWindow) {
           const ChunkId id{7, series, attempt, Window::Of(step, exponent)};
           const std::string key = ChunkKey(id);
           EXPECT_EQ(key.size(), 21u);
+          EXPECT_EQ(key.rfind(ChunkPrefix(7, series, attempt), 0), 0u);
           ChunkId decoded;
           ASSERT_TRUE(DecodeChunkKey(key, &decoded));
           EXPECT_EQ(decoded, id);
