@@ -1,5 +1,5 @@
 # The store under kill -9, full disks, failing writes and a second process.
-foreshock_library(test_store_batches SOURCES store_batches.cc PUBLIC foreshock::store)
+foreshock_library(test_store_batches SOURCES store_batches.cc store_blocks.cc PUBLIC foreshock::store)
 foreshock_executable(store_child SOURCES store_child.cc LINK foreshock::test_store_batches)
 foreshock_test(store_crash_test LABEL fault
   SOURCES store_crash_test.cc

@@ -15,10 +15,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "daemon/store/store.h"
+#include "daemon/store/disk_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fault/store_batches.h"
+#include "tests/fault/store_blocks.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -30,6 +31,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kRounds = 25;
+constexpr int kRetentionRounds = 12;
 constexpr int kAcksMax = 40;       // per round, before the kill
 constexpr int kDelayMaxUs = 3000;  // after the last awaited ack
 constexpr int kChildDeadlineMs = 30'000;
@@ -109,30 +111,40 @@ unsigned Seed() {
   return std::random_device()();
 }
 
-TEST(StoreCrashTest, NothingAcknowledgedIsLostDoubledOrTornByKill9) {
+std::mt19937 SeededRandom() {
   const unsigned seed = Seed();
-  RecordProperty("seed", std::to_string(seed));
+  testing::Test::RecordProperty("seed", std::to_string(seed));
   std::printf("seed %u (repeat with FORESHOCK_TEST_SEED)\n", seed);
-  std::mt19937 random(seed);
+  return std::mt19937(seed);
+}
+
+// Kills a child that says numbers a random while after one of its first acks, or while it opens its
+// store, which the first ack comes after. The last number that it said: read or not, it is
+// acknowledged; `before` if it said none.
+void KillAWriter(const std::string& verb, const std::string& directory, bool while_opening,
+                 int64_t before, std::mt19937* random, int64_t* acked) {
+  *acked = before;
+  Child child(verb, directory);
+  const int acks = while_opening ? 0 : static_cast<int>((*random)() % kAcksMax) + 1;
+  for (int i = 0; i < acks; ++i) {
+    ASSERT_TRUE(absl::SimpleAtoi(child.ReadLine(), acked)) << "the child ended early";
+  }
+  SpinFor(std::chrono::microseconds((*random)() % kDelayMaxUs));
+  child.Kill();
+  for (std::string line = child.ReadLine(); !line.empty(); line = child.ReadLine()) {
+    ASSERT_TRUE(absl::SimpleAtoi(line, acked));
+  }
+}
+
+TEST(StoreCrashTest, NothingAcknowledgedIsLostDoubledOrTornByKill9) {
+  std::mt19937 random = SeededRandom();
   TempDir directory;
   int64_t batches = 0;
   for (int round = 0; round < kRounds; ++round) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed, " round ", round));
-    int64_t acked = batches;
-    {
-      Child child("append", directory.File("data"));
-      // Some rounds are killed while the store opens, which the first ack comes after.
-      const int acks = round % 5 == 4 ? 0 : static_cast<int>(random() % kAcksMax) + 1;
-      for (int i = 0; i < acks; ++i) {
-        ASSERT_TRUE(absl::SimpleAtoi(child.ReadLine(), &acked)) << "the child ended early";
-      }
-      SpinFor(std::chrono::microseconds(random() % kDelayMaxUs));
-      child.Kill();
-      // What was said before the kill is acknowledged, read or not.
-      for (std::string line = child.ReadLine(); !line.empty(); line = child.ReadLine()) {
-        ASSERT_TRUE(absl::SimpleAtoi(line, &acked));
-      }
-    }
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    int64_t acked = 0;
+    ASSERT_NO_FATAL_FAILURE(
+        KillAWriter("append", directory.File("data"), round % 5 == 4, batches, &random, &acked));
     auto store = OpenStore({.directory = directory.File("data")});
     ASSERT_OK(store);
     batches = LastBatch(**store);
@@ -141,6 +153,27 @@ TEST(StoreCrashTest, NothingAcknowledgedIsLostDoubledOrTornByKill9) {
     ASSERT_EQ(CheckHoldsExactly(**store, batches), "");
   }
   EXPECT_GT(batches, kRounds);
+}
+
+TEST(StoreCrashTest, RetentionLosesAndDoublesNothingUnderKill9) {
+  std::mt19937 random = SeededRandom();
+  TempDir directory;
+  int64_t last = 0;
+  int64_t raw_from = 0;
+  for (int round = 0; round < kRetentionRounds; ++round) {
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    int64_t acked = 0;
+    ASSERT_NO_FATAL_FAILURE(
+        KillAWriter("retain", directory.File("data"), round % 5 == 4, last, &random, &acked));
+    auto store = OpenDiskStore({.directory = directory.File("data")});
+    ASSERT_OK(store);
+    last = LastBlockStep(**store);
+    EXPECT_GE(last, acked) << "acknowledged steps are missing";
+    EXPECT_LE(last, acked + kBlockSteps) << "more than the one block under way";
+    ASSERT_EQ(CheckHoldsBlocks(**store, last), "");
+    ASSERT_OK_AND_ASSIGN(raw_from, (*store)->RawFrom(kBlockRun, {}));
+  }
+  EXPECT_GT(raw_from, 1) << "retention never did anything";
 }
 
 TEST(StoreCrashTest, ASecondProcessIsRefusedWithTheFirstOnesId) {
