@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "client/cli/alert_block.h"
 #include "client/cli/format.h"
 #include "client/cli/points.h"
+#include "daemon/base/clock.h"
 
 namespace foreshock::cli {
 namespace {
@@ -57,11 +57,11 @@ LiveView::~LiveView() {
 }
 
 void LiveView::Finish(int64_t last_step, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   {
     MutexLock lock(&mutex_);
-    while (newest_step_.value_or(-1) < last_step && absl::Now() < deadline) {
-      changed_.WaitFor(&mutex_, deadline - absl::Now());
+    while (newest_step_.value_or(-1) < last_step && SteadyNow() < deadline) {
+      changed_.WaitFor(&mutex_, deadline - SteadyNow());
     }
     stop_ = true;
     changed_.NotifyAll();

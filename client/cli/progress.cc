@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
 
 namespace foreshock::cli {
 namespace {
@@ -21,13 +21,13 @@ Progress::Progress(std::string label, uint64_t total)
     : label_(std::move(label)),
       total_(std::max<uint64_t>(total, 1)),
       terminal_(stderr),
-      next_line_(absl::Now() + kLineEvery) {}
+      next_line_(SteadyNow() + kLineEvery) {}
 
 void Progress::Update(uint64_t done, const std::string& note) {
   MutexLock lock(&mutex_);
   done_ = std::min(done, total_);
   note_ = note;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (terminal_.is_tty()) {
     if (now < next_draw_) return;
     next_draw_ = now + kDrawEvery;

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/cli/connection.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::cli {
@@ -28,10 +28,10 @@ RankStream::~RankStream() {
 }
 
 absl::Status RankStream::AwaitHelloAck(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!greeted_ && !ended_) {
-    if (!changed_.WaitFor(&mutex_, deadline - absl::Now()) && absl::Now() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
           "rank ", rank_, " said Hello and had no answer in ", absl::FormatDuration(timeout)));
     }
@@ -68,18 +68,18 @@ absl::Status RankStream::Write(const v1::PushRequest& request) {
 }
 
 absl::Status RankStream::AwaitAcks(uint64_t reports_max, absl::Duration timeout) {
-  absl::Time deadline = absl::Now() + timeout;
+  absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   uint64_t acked = counts_.acked_seq;
   while (!ended_ && sent_seq_ > counts_.acked_seq + reports_max) {
-    if (!changed_.WaitFor(&mutex_, deadline - absl::Now()) && absl::Now() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", rank_, ": the daemon acknowledged report ", counts_.acked_seq,
                        " of ", sent_seq_, " and nothing more in ", absl::FormatDuration(timeout)));
     }
     if (counts_.acked_seq > acked) {  // it moves: wait on
       acked = counts_.acked_seq;
-      deadline = absl::Now() + timeout;
+      deadline = SteadyNow() + timeout;
     }
   }
   return sent_seq_ > counts_.acked_seq + reports_max ? FailureLocked() : absl::OkStatus();
@@ -91,10 +91,10 @@ absl::Status RankStream::Close(absl::Duration timeout) {
     stream_->WritesDone();
   }
   FORESHOCK_RETURN_IF_ERROR(AwaitAcks(0, timeout));
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!ended_) {
-    if (!changed_.WaitFor(&mutex_, deadline - absl::Now()) && absl::Now() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", rank_,
                                                       ": the daemon did not end the stream in ",
                                                       absl::FormatDuration(timeout)));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::cli {
@@ -46,10 +47,10 @@ void Replayer::WaitForTurn(int64_t time_unix_ns) {
   if (options_.speed <= 0 || time_unix_ns == 0) return;
   if (first_unix_ns_ == 0) {
     first_unix_ns_ = time_unix_ns;
-    started_ = absl::Now();
+    started_ = SteadyNow();
   }
   const absl::Duration recorded = absl::Nanoseconds(time_unix_ns - first_unix_ns_);
-  const absl::Duration wait = started_ + recorded / options_.speed - absl::Now();
+  const absl::Duration wait = started_ + recorded / options_.speed - SteadyNow();
   if (wait > absl::ZeroDuration()) absl::SleepFor(wait);
 }
 

@@ -10,13 +10,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/live_view.h"
 #include "client/cli/progress.h"
 #include "client/cli/replayer.h"
+#include "daemon/base/clock.h"
 #include "daemon/capture/reader.h"
 #include "nlohmann/json.hpp"
 
@@ -59,7 +59,7 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
                                    const std::string& file, absl::Duration timeout) {
   auto reader = CaptureReader::Open(file);
   if (!reader.ok()) return FileError(reader.status());
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   // Bytes of the file, the only total known in advance; a pipe has none.
   Progress progress("replay", (*reader)->progress().bytes_total);
   Replayer replayer(daemon.ingest(), {.run = arguments.run,
@@ -87,7 +87,7 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
   if (!finished.ok()) return SendError(finished);
   if (view) view->Finish(replayer.totals().last_step, absl::Seconds(10));
   progress.Finish();
-  return Outcome{replayer.totals(), absl::Now() - start};
+  return Outcome{replayer.totals(), SteadyNow() - start};
 }
 
 void PrintOutcome(const Outcome& outcome, const std::string& file) {

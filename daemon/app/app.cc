@@ -359,8 +359,8 @@ std::string App::Parts::Summary() const {
 // Only what was not committed makes it fail: a peer that is cut off has lost nothing.
 absl::Status App::Parts::Stop() {
   if (std::exchange(stopped_, true)) return absl::OkStatus();
-  const absl::Time deadline = absl::Now() + config_.shutdown_deadline;
-  const auto left = [deadline] { return std::max(absl::ZeroDuration(), deadline - absl::Now()); };
+  const absl::Time deadline = SteadyNow() + config_.shutdown_deadline;
+  const auto left = [deadline] { return std::max(absl::ZeroDuration(), deadline - SteadyNow()); };
   state_.draining = true;
 
   const auto tell = [](const char* part, const absl::Status& status) {

@@ -1,8 +1,7 @@
 #include "daemon/backtest/steps.h"
 
 #include <utility>
-
-#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
 
 namespace foreshock {
 
@@ -34,9 +33,9 @@ void EvaluatingSink::Tick(int64_t now_unix_ns) {
 }
 
 void EvaluatingSink::OnStep(const ClosedStep& step) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   const std::vector<model::AlertRow> rows = evaluator_->Evaluate(step);
-  judging_seconds_ += absl::ToDoubleSeconds(absl::Now() - start);
+  judging_seconds_ += absl::ToDoubleSeconds(SteadyNow() - start);
   step_ = step.row.step;
   for (const model::AlertRow& row : rows) OnAlert(row.alert(), attempt_, step_);
   AfterStep(step);

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "daemon/base/bounded_queue.h"
 #include "daemon/base/check.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
@@ -134,7 +135,7 @@ class HttpServer::Impl {
     [[maybe_unused]] const ssize_t woken = write(wake_fd_, &one, sizeof(one));
     accept_thread_.join();
     waiting_.Close();
-    const size_t cut = WaitThenCut(absl::Now() + deadline);
+    const size_t cut = WaitThenCut(SteadyNow() + deadline);
     for (std::thread& worker : workers_) worker.join();
     close(listen_fd_);
     close(wake_fd_);
@@ -315,7 +316,7 @@ class HttpServer::Impl {
   size_t WaitThenCut(absl::Time deadline) {
     MutexLock lock(&mutex_);
     while (workers_running_ > 0) {
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) break;
       worker_ended_.WaitFor(&mutex_, left);
     }

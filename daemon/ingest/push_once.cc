@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock {
@@ -105,11 +105,11 @@ absl::Status PushOnceReactor::Submit(PushStream* stream, const v1::Report& repor
 }
 
 absl::Status PushOnceReactor::AwaitCommits() {
-  const absl::Time give_up = absl::Now() + core_->options.submit_wait_max;
+  const absl::Time give_up = SteadyNow() + core_->options.submit_wait_max;
   MutexLock lock(&shared_->mutex);
   while (!shared_->acks.AllCommitted()) {
     FORESHOCK_RETURN_IF_ERROR(shared_->ended);
-    const absl::Duration left = give_up - absl::Now();
+    const absl::Duration left = give_up - SteadyNow();
     if (left <= absl::ZeroDuration()) {
       core_->stats->Refuse(Refusal::kOverload);
       return absl::ResourceExhaustedError(absl::StrCat(

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/check.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/notify/log_notifier.h"
@@ -140,7 +141,7 @@ Outbox::Workers Outbox::workers() const {
 }
 
 void Outbox::End(const Workers& workers, absl::Duration grace) {
-  const absl::Time deadline = absl::Now() + grace;
+  const absl::Time deadline = SteadyNow() + grace;
   for (const auto& worker : workers) {
     MutexLock lock(&worker->mutex);
     worker->stopping = true;
@@ -149,7 +150,7 @@ void Outbox::End(const Workers& workers, absl::Duration grace) {
   for (const auto& worker : workers) {
     MutexLock lock(&worker->mutex);
     while (!worker->ended) {
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) break;
       worker->wakeup.WaitFor(&worker->mutex, left);
     }

@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "daemon/base/check.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/rpc/listen_probe.h"
@@ -100,9 +100,9 @@ void GrpcServer::SetNotServing() {
 absl::Status GrpcServer::Shutdown(absl::Duration grace) {
   if (server_ == nullptr) return absl::OkStatus();
   SetNotServing();
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   server_->Shutdown(absl::ToChronoTime(start + grace));
-  const absl::Duration waited = absl::Now() - start;
+  const absl::Duration waited = SteadyNow() - start;
   const bool in_time = waited < grace || grace <= absl::ZeroDuration();
   server_->Wait();
   server_.reset();

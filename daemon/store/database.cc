@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/directory.h"
@@ -396,10 +397,10 @@ DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
     : options_(options), env_(env), damage_(std::move(damage)), database_(std::move(database)) {}
 
 absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
-  const absl::Time deadline = absl::Now() + kReopenWait;
+  const absl::Time deadline = SteadyNow() + kReopenWait;
   MutexLock lock(&mutex_);
   while (reopening_) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError("store: is being reopened after a failed write; try again");
     }
@@ -421,11 +422,11 @@ void DatabaseHolder::Release() const {
 absl::Status DatabaseHolder::Reopen() {
   std::unique_ptr<Database> old;
   {
-    const absl::Time deadline = absl::Now() + kDrainWait;
+    const absl::Time deadline = SteadyNow() + kDrainWait;
     MutexLock lock(&mutex_);
     reopening_ = true;
     while (leases_ > 0) {
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) {
         reopening_ = false;
         changed_.NotifyAll();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 
 namespace foreshock {
@@ -38,8 +39,8 @@ void RetentionWorker::Loop() {
   for (;;) {
     {
       MutexLock lock(&mutex_);
-      const absl::Time next = absl::Now() + options_.interval;
-      while (!stop_ && absl::Now() < next) changed_.WaitFor(&mutex_, next - absl::Now());
+      const absl::Time next = SteadyNow() + options_.interval;
+      while (!stop_ && SteadyNow() < next) changed_.WaitFor(&mutex_, next - SteadyNow());
       if (stop_) return;
     }
     if (ClockIsSteady()) Pass();

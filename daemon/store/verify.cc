@@ -14,7 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/model/rows.pb.h"
@@ -144,7 +144,7 @@ absl::StatusOr<VerifyResult> Verifier::Run() {
 }
 
 absl::Status Verifier::Tell(absl::string_view stage, uint64_t done, uint64_t total) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (now < next_tell_ || callbacks_.progress == nullptr) return absl::OkStatus();
   next_tell_ = now + kTellEvery;
   if (callbacks_.progress({std::string(stage), done, std::max(done, total)})) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what the compiler cannot: include arrows, owners of libraries, file lists, words.
+"""Holds what the compiler cannot: include arrows, owners of libraries, file lists, words, clocks.
 
     tests/lint/lint.py            # what ctest runs
     tests/lint/lint.py --format   # clang-format as well (make lint)
@@ -73,6 +73,8 @@ FORBIDDEN = [
     (r"\b(TODO|FIXME|XXX)\b", "a note to self; do it, or file an issue"),
 ]
 FORBIDDEN_SKIP = {"tests/lint/lint.py"}
+# How programs wait: absl::Now() is for what is stored and shown.
+WAITS = re.compile(r"absl::Now\(\) [+<>]|([<>]=?|(until|deadline|next) -) absl::Now\(\)")
 TEXT_SUFFIXES = {".cc", ".h", ".inc", ".proto", ".py", ".sh", ".md", ".txt", ".yaml", ".yml",
                  ".cmake", ".json", ".in", ""}
 
@@ -167,6 +169,16 @@ def check_words(name, lines):
                 yield f"{name}:{number}: {len(line)} columns; at most 100"
 
 
+def check_waits(name, lines):
+    if not name.startswith(("daemon/", "client/", "proxy/")):
+        return
+    for number, line in enumerate(lines, 1):
+        found = WAITS.search(line)
+        if found:
+            yield (f"{name}:{number}: '{found.group(0)}' waits by a clock that people set; "
+                   "SteadyNow() of daemon/base/clock.h is none")
+
+
 def inside(lines, number, begin, end):
     """Whether line `number` comes after a line with `begin` and no line with `end` since."""
     for line in reversed(lines[:number]):
@@ -235,6 +247,7 @@ def main():
         if name.endswith((".cc", ".h", ".inc")):
             findings += check_includes(name, lines)
             findings += check_pragma_once(name, text)
+            findings += check_waits(name, lines)
     findings += check_listed(files)
     if arguments.format:
         findings += check_format(files)

@@ -63,5 +63,19 @@ class Words(unittest.TestCase):
             self.assertEqual(len(list(lint.check_words("daemon/a/b.cc", [*lines, "x" * 140]))), 1)
 
 
+class Clocks(unittest.TestCase):
+
+    def test_waits_by_the_time_of_day_are_findings(self):
+        for line in ["const absl::Time end = absl::Now() + timeout;",
+                     "while (absl::Now() < end) {", "return deadline - absl::Now();"]:
+            self.assertEqual(len(list(lint.check_waits("daemon/a/b.cc", [line]))), 1, line)
+            self.assertEqual(list(lint.check_waits("tests/a.cc", [line])), [])
+
+    def test_ages_and_steady_waits_are_none(self):
+        for line in ["const absl::Duration age = absl::Now() - absl::FromUnixNanos(started);",
+                     "const absl::Time end = SteadyNow() + timeout;"]:
+            self.assertEqual(list(lint.check_waits("daemon/a/b.cc", [line])), [], line)
+
+
 if __name__ == "__main__":
     unittest.main()

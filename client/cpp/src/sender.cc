@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/src/split.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::client_internal {
@@ -117,10 +118,10 @@ absl::Status Sender::UsableLocked() const {
 }
 
 bool Sender::WaitForRoom(size_t bytes, absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
+  const absl::Time until = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (UsableLocked().ok() && !queue_.HasRoom(bytes)) {
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = until - SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     changed_.WaitFor(&mutex_, left);
   }
@@ -128,10 +129,10 @@ bool Sender::WaitForRoom(size_t bytes, absl::Duration timeout) {
 }
 
 absl::Status Sender::Flush(absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
+  const absl::Time until = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (queue_.size() > 0 && !stop_) {
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = until - SteadyNow();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(
           absl::StrCat("flushing to ", options_.target, ": ", queue_.size(),
@@ -144,7 +145,7 @@ absl::Status Sender::Flush(absl::Duration timeout) {
 }
 
 absl::Status Sender::Close(v1::Outcome outcome, absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
+  const absl::Time until = SteadyNow() + timeout;
   absl::Status status;
   {
     MutexLock lock(&mutex_);
@@ -152,7 +153,7 @@ absl::Status Sender::Close(v1::Outcome outcome, absl::Duration timeout) {
     closing_ = true;
     goodbye_.mutable_goodbye()->set_outcome(outcome);
     WakeAll();
-    while (!done_ && absl::Now() < until) changed_.WaitFor(&mutex_, until - absl::Now());
+    while (!done_ && SteadyNow() < until) changed_.WaitFor(&mutex_, until - SteadyNow());
     if (stats_.refused) {
       status = UsableLocked();
     } else if (!done_) {
@@ -192,9 +193,9 @@ ClientStats Sender::stats() const {
 void Sender::Run() {
   while (true) {
     const absl::Duration wait = HandleEnd(RunStream());
-    const absl::Time until = absl::Now() + wait;
+    const absl::Time until = SteadyNow() + wait;
     MutexLock lock(&mutex_);
-    while (!stop_ && !done_ && absl::Now() < until) changed_.WaitFor(&mutex_, until - absl::Now());
+    while (!stop_ && !done_ && SteadyNow() < until) changed_.WaitFor(&mutex_, until - SteadyNow());
     if (stop_ || done_) {
       WakeAll();
       return;
@@ -236,10 +237,10 @@ grpc::Status Sender::RunStream() {
 }
 
 bool Sender::AwaitHelloAck() {
-  const absl::Time until = absl::Now() + options_.hello_timeout;
+  const absl::Time until = SteadyNow() + options_.hello_timeout;
   MutexLock lock(&mutex_);
   while (!greeted_ && !StreamIsOver()) {
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = until - SteadyNow();
     if (left <= absl::ZeroDuration()) {
       Distrust(absl::StrCat("no HelloAck within ", absl::FormatDuration(options_.hello_timeout)));
     } else {
@@ -261,7 +262,7 @@ void Sender::WriteReports(Stream* stream) {
       while (!StreamIsOver() && !(closing_ && queue_.size() == 0)) {
         if (!queue_.HasUnsent()) {
           work_.Wait(&mutex_);
-        } else if (const absl::Duration pause = resume_at_ - absl::Now();
+        } else if (const absl::Duration pause = resume_at_ - SteadyNow();
                    pause > absl::ZeroDuration()) {
           work_.WaitFor(&mutex_, pause);
         } else {
@@ -404,7 +405,7 @@ void Sender::OnRejection(const v1::Rejection& rejection) {
   if (rejection.has_retry_delay() && queue_.Requeue(rejection.seq(), last_seq_ + 1)) {
     ++last_seq_;
     resume_at_ =
-        std::max(resume_at_, absl::Now() + absl::Seconds(rejection.retry_delay().seconds()) +
+        std::max(resume_at_, SteadyNow() + absl::Seconds(rejection.retry_delay().seconds()) +
                                  absl::Nanoseconds(rejection.retry_delay().nanos()));
     return;
   }
