@@ -1,10 +1,11 @@
 // The store's side of store_peers.py: recorded runs as points, and the store fed with points.
 //
 //   store_feed points OUT CAPTURE...        replays captures by the daemon's own code into OUT
-//   store_feed append STORE POINTS [sync | kill]
+//   store_feed append STORE POINTS [sync | kill | declared]
 //                                           writes them, a batch per run and step, then folds;
 //                                           sync: each batch is forced to the medium;
-//                                           kill: dies by SIGKILL after the last batch instead
+//                                           kill: dies by SIGKILL after the last batch instead;
+//                                           declared: values keep what their indicator promises
 //   store_feed compact STORE                as RocksDB would have it in the end, all in tables
 //   store_feed scan STORE                   reads every point once
 //   store_feed plot STORE STEPS             opens, reads series 0 of the first run in buckets
@@ -186,8 +187,9 @@ int Points(const std::string& folder, const std::vector<std::string>& captures) 
   return 0;
 }
 
-std::unique_ptr<Store> Open(const std::string& directory) {
-  auto store = OpenStore({.directory = directory});
+std::unique_ptr<Store> Open(const std::string& directory,
+                            Precision precision = Precision::kLossless) {
+  auto store = OpenStore({.directory = directory, .precision = precision});
   if (!store.ok()) std::fprintf(stderr, "%s\n", store.status().ToString().c_str());
   FORESHOCK_CHECK(store.ok());
   return *std::move(store);
@@ -226,7 +228,8 @@ int Append(const std::string& directory, const std::string& points, const std::s
   const std::vector<Record> records = ReadRecords(points);
   const size_t batches_max = how == "sync" ? kSyncedBatches : records.size();
   std::map<std::pair<std::string, uint32_t>, model::AttemptRow> attempts;
-  const auto store = Open(directory);
+  const auto store =
+      Open(directory, how == "declared" ? Precision::kDeclared : Precision::kLossless);
   const double cpu_begun = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
   double making = 0;
   double wall = 0;

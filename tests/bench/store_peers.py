@@ -226,6 +226,12 @@ class Foreshock:
         return {"restart after kill": opened["open"],
                 "lost": self.run("check", self.folder, points.folder)["missing"]}
 
+    def declared(self, points):
+        """Bytes a point, at rest, where values keep what their indicator promises."""
+        self.run("append", self.folder, points.folder, "declared")
+        self.run("compact", self.folder)
+        return folder_bytes(self.folder, skip=("LOCK",)) / len(points.records)
+
     def synced(self, points):
         fed = self.run("append", self.folder, points.folder, "sync")
         return {"append synced": fed["points"] / fed["wall"],
@@ -500,6 +506,8 @@ def main():
                     if points.name == "recorded" and isinstance(system, Foreshock):
                         synced = system.synced(points)
                         shutil.rmtree(system.folder)
+                        declared = system.declared(points)
+                        shutil.rmtree(system.folder)
                 finally:
                     if isinstance(system, Peer):
                         system.close()
@@ -507,7 +515,8 @@ def main():
             if points.name == "recorded":
                 print(f"\nForced to the medium after every batch: "
                       f"{synced['append synced'] * 1e-6:.3g} M points/s, "
-                      f"{synced['sync'] * 1e3:.3g} ms a batch")
+                      f"{synced['sync'] * 1e3:.3g} ms a batch\n"
+                      f"Foreshock with store.precision declared: {declared:.3g} B a point, at rest")
     print("\n" + NOTES)
 
 

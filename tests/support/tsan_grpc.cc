@@ -6,9 +6,12 @@
 //
 // - absl::Mutex and absl::CondVar, as far as gRPC calls them (ours are daemon/base/mutex.h).
 // - A batch of a call happens before its completion, wherever that runs.
+// - What reactions of a callback call did happens before its OnDone, which runs where the last of
+//   them ended: the executor that it would be handed to is not seen.
 // - What a call did to its end, OnDone included, happens before its server is gone.
 #include <dlfcn.h>
 #include <grpc/grpc.h>
+#include <grpcpp/support/server_callback.h>
 #include <sanitizer/tsan_interface.h>
 
 #include <array>
@@ -41,8 +44,7 @@ constexpr FunctorRun kOrderedRuns[kRunsMax] = {&OrderedRun<0>, &OrderedRun<1>, &
 extern "C" const char __executable_start;
 extern "C" const char etext;
 
-void Order(void* tag) {
-  __tsan_release(tag);
+void TakePlace(void* tag) {
   // A tag is a functor or an object with virtual functions; only a functor begins with a function,
   // and only one from headers, thus of this program, can run our code.
   auto* const functor = static_cast<grpc_completion_queue_functor*>(tag);
@@ -70,7 +72,10 @@ void Order(void* tag) {
 extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_t count,
                                                  void* tag, void* reserved) {
   static const auto start = Real<decltype(&grpc_call_start_batch)>("grpc_call_start_batch");
-  if (tag != nullptr) Order(tag);
+  if (tag != nullptr) {
+    TakePlace(tag);
+    __tsan_release(tag);
+  }
   return start(call, ops, count, tag, reserved);
 }
 
@@ -106,6 +111,16 @@ extern "C" grpc_event grpc_completion_queue_next(grpc_completion_queue* queue,
   if (event.type == GRPC_OP_COMPLETE && event.tag != nullptr) __tsan_acquire(event.tag);
   return event;
 }
+
+namespace grpc::internal {
+
+// The count of outstanding reactions is one that the library decrements too, unseen.
+void ServerCallbackCall::ScheduleOnDone(bool) {
+  static_cast<void>(callbacks_outstanding_.load(std::memory_order_acquire));
+  CallOnDone();
+}
+
+}  // namespace grpc::internal
 
 namespace absl {
 ABSL_NAMESPACE_BEGIN
