@@ -109,10 +109,9 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   for (const absl::string_view name : kFamilyNames) {
     families.emplace_back(std::string(name), family);
   }
-  // Chunks are packed already.
+  // Chunks are packed already: only for their keys, heads and the many that are alike, at the end.
   rocksdb::ColumnFamilyOptions& chunks = families[static_cast<int>(Family::kChunks)].options;
   chunks.compression = rocksdb::kNoCompression;
-  chunks.bottommost_compression = rocksdb::kNoCompression;
   return families;
 }
 
