@@ -10,6 +10,7 @@ namespace foreshock {
 namespace {
 
 enum Kind {
+  kTokens,
   kScalar,
   kLogit,
   kQk,
@@ -22,39 +23,10 @@ enum Kind {
   kUndefined
 };
 
-using Sources = google::protobuf::RepeatedPtrField<model::Source>;
-
-enum class Replica { kNew, kSame, kDifferent };
-
-Replica FindReplica(const Sources& known, const model::Source& source) {
-  for (const model::Source& other : known) {
-    if (other.id() != source.id()) continue;
-    return other.fingerprint() == source.fingerprint() ? Replica::kSame : Replica::kDifferent;
-  }
-  return Replica::kNew;
-}
-
-// True if every source of `from` is new in `into`: only then may the shard be added. A known
-// source whose content differs is a finding.
-bool Disjoint(const Sources& from, const Sources& into, const char* payload, uint32_t rank,
-              int32_t layer, int32_t head, model::StepShards* findings) {
-  bool disjoint = true;
-  for (const model::Source& source : from) {
-    const Replica replica = FindReplica(into, source);
-    if (replica == Replica::kNew) continue;
-    disjoint = false;
-    if (replica == Replica::kDifferent) {
-      model::FindingShard* finding = findings->add_findings();
-      finding->set_kind(static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
-      finding->set_name(payload);
-      finding->set_rank(rank);
-      finding->set_layer(layer);
-      finding->set_head(head);
-      finding->set_count(1);
-    }
-  }
-  return disjoint;
-}
+// Of an entry of the tables, with what a hash table leaves empty.
+constexpr size_t kIndexBytes = 96;
+constexpr size_t kSourceBytes = 48;
+constexpr size_t kRankBytes = 16;
 
 template <typename T>
 void AddVector(const google::protobuf::RepeatedField<T>& from,
@@ -228,47 +200,90 @@ int32_t LayerOf(const Shard& shard) {
   return static_cast<int32_t>(shard.layer());
 }
 
-// Merges one field of shards that carry sources. `key_of` gives (a, b) of the index key.
-template <typename Shard, typename Index, typename KeyOf>
-void MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& from, const char* payload,
-                  uint32_t rank, const KeyOf& key_of,
-                  google::protobuf::RepeatedPtrField<Shard>* into, Index* index,
-                  model::StepShards* findings) {
-  for (const Shard& shard : from) {
-    auto [it, first] = index->try_emplace(key_of(shard), into->size());
-    if (first) {
-      *into->Add() = shard;
-      continue;
-    }
-    Shard* total = into->Mutable(it->second);
-    int32_t head = -1;
-    if constexpr (requires { shard.head(); }) head = static_cast<int32_t>(shard.head());
-    if (!Disjoint(shard.sources(), total->sources(), payload, rank, LayerOf(shard), head,
-                  findings)) {
-      continue;
-    }
-    if (!SameShape(shard, *total)) {
-      model::UndefinedShard* reason = findings->add_undefined();
-      reason->set_indicator(payload);
-      reason->set_reason("shards_disagree");
-      reason->set_count(1);
-      continue;
-    }
-    Add(shard, total);
-    total->mutable_sources()->MergeFrom(shard.sources());
-  }
+// What else tells two shards of a layer apart.
+int64_t PartOf(const model::LogitShard& shard) { return shard.head(); }
+int64_t PartOf(const model::QkShard& shard) { return shard.head(); }
+int64_t PartOf(const model::LoadShard& shard) {
+  return (static_cast<int64_t>(shard.expert_offset()) << 32) | shard.counts_size();
+}
+template <typename Shard>
+int64_t PartOf(const Shard&) {
+  return 0;
+}
+
+template <typename Shard>
+int32_t HeadOf(const Shard& shard) {
+  if constexpr (requires { shard.head(); }) return static_cast<int32_t>(shard.head());
+  return -1;
 }
 
 }  // namespace
 
+template <typename Shard>
+bool StepMerger::Disjoint(const Shard& shard, int kind, int position, const char* payload,
+                          uint32_t rank, Side* side) {
+  bool disjoint = true;
+  for (const model::Source& source : shard.sources()) {
+    const auto known = side->sources.find({kind, position, source.id()});
+    if (known == side->sources.end()) continue;
+    disjoint = false;
+    if (known->second == source.fingerprint()) continue;
+    model::FindingShard* finding = side->shards.add_findings();
+    finding->set_kind(static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
+    finding->set_name(payload);
+    finding->set_rank(rank);
+    finding->set_layer(LayerOf(shard));
+    finding->set_head(HeadOf(shard));
+    finding->set_count(1);
+    side->bytes += sizeof(*finding);
+  }
+  return disjoint;
+}
+
+// Merges one field of shards that carry sources: only a shard whose sources are all new may be
+// added. A known source whose content differs is a finding.
+template <typename Shard>
+void StepMerger::MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& from, int kind,
+                              const char* payload, uint32_t rank,
+                              google::protobuf::RepeatedPtrField<Shard>* into, Side* side) {
+  for (const Shard& shard : from) {
+    const auto [it, first] =
+        side->index.try_emplace(Key{kind, LayerOf(shard), PartOf(shard), ""}, into->size());
+    if (first) {
+      Shard* copy = into->Add();
+      *copy = shard;
+      copy->clear_sources();
+      side->bytes += kIndexBytes + sizeof(Shard) + copy->ByteSizeLong();
+    } else {
+      if (!Disjoint(shard, kind, it->second, payload, rank, side)) continue;
+      Shard* total = into->Mutable(it->second);
+      if (!SameShape(shard, *total)) {
+        model::UndefinedShard* reason = side->shards.add_undefined();
+        reason->set_indicator(payload);
+        reason->set_reason("shards_disagree");
+        reason->set_count(1);
+        continue;
+      }
+      foreshock::Add(shard, total);
+    }
+    for (const model::Source& source : shard.sources()) {
+      side->sources.try_emplace({kind, it->second, source.id()}, source.fingerprint());
+    }
+    side->bytes += kSourceBytes * static_cast<size_t>(shard.sources_size());
+  }
+}
+
 void StepMerger::Add(const model::ShardReport& report) {
-  ranks_.insert(report.rank());
+  Side* const side = report.eval() ? &eval_ : &train_;
+  if (ranks_.insert(report.rank()).second) side->bytes += kRankBytes;
+  for (const v1::Event& event : report.events()) {
+    side->bytes += sizeof(event) + event.ByteSizeLong();
+  }
   time_unix_ns_ = std::max(time_unix_ns_, report.time_unix_ns());
   skipped_ = skipped_ || report.skipped();
   events_.insert(events_.end(), report.events().begin(), report.events().end());
   if (report.eval()) has_eval_ = true;
-  Merge(report.shards(), report.rank(), report.eval() ? &eval_ : &train_);
-  bytes_ += report.ByteSizeLong();
+  Merge(report.shards(), report.rank(), side);
 }
 
 void StepMerger::Merge(const model::StepShards& from, uint32_t rank, Side* side) {
@@ -276,71 +291,46 @@ void StepMerger::Merge(const model::StepShards& from, uint32_t rank, Side* side)
   auto* index = &side->index;
 
   for (const model::Source& source : from.token_sources()) {
-    if (FindReplica(into->token_sources(), source) != Replica::kNew) continue;
-    *into->add_token_sources() = source;
+    if (!side->sources.try_emplace({kTokens, 0, source.id()}, source.fingerprint()).second)
+      continue;
+    side->bytes += kSourceBytes;
     into->set_tokens(into->tokens() + from.tokens());
   }
 
   // A rank says a scalar or a tensor once per step; what it says again is a repeat.
   for (const model::ScalarShard& shard : from.scalars()) {
     const Key key{kScalar, shard.scope(), shard.rank(), shard.name()};
-    if (index->try_emplace(key, into->scalars_size()).second) *into->add_scalars() = shard;
+    if (!index->try_emplace(key, into->scalars_size()).second) continue;
+    *into->add_scalars() = shard;
+    side->bytes += kIndexBytes + sizeof(shard) + shard.name().size();
   }
   for (const model::TensorShard& shard : from.tensors()) {
     const Key key{kTensor, shard.layer(), shard.rank(), shard.name()};
-    if (index->try_emplace(key, into->tensors_size()).second) *into->add_tensors() = shard;
+    if (!index->try_emplace(key, into->tensors_size()).second) continue;
+    *into->add_tensors() = shard;
+    side->bytes += kIndexBytes + sizeof(shard) + shard.name().size();
   }
 
-  MergeSourced(
-      from.logits(), "attention_logits", rank,
-      [](const auto& s) {
-        return Key{kLogit, s.layer(), s.head(), ""};
-      },
-      into->mutable_logits(), index, into);
-  MergeSourced(
-      from.qk(), "qk", rank,
-      [](const auto& s) {
-        return Key{kQk, s.layer(), s.head(), ""};
-      },
-      into->mutable_qk(), index, into);
-  MergeSourced(
-      from.gates(), "router_gates", rank,
-      [](const auto& s) {
-        return Key{kGate, s.layer(), 0, ""};
-      },
-      into->mutable_gates(), index, into);
-  MergeSourced(
-      from.load(), "router_load", rank,
-      [](const auto& s) {
-        return Key{kLoad, s.layer(),
-                   (static_cast<int64_t>(s.expert_offset()) << 32) | s.counts_size(), ""};
-      },
-      into->mutable_load(), index, into);
-  MergeSourced(
-      from.router_weights(), "router_weights", rank,
-      [](const auto& s) {
-        return Key{kRouterWeight, s.layer(), 0, ""};
-      },
-      into->mutable_router_weights(), index, into);
-  MergeSourced(
-      from.coactivation(), "router_coactivation", rank,
-      [](const auto& s) {
-        return Key{kCoactivation, s.layer(), 0, ""};
-      },
-      into->mutable_coactivation(), index, into);
-  MergeSourced(
-      from.policy(), "policy_mismatch", rank,
-      [](const auto&) {
-        return Key{kPolicy, 0, 0, ""};
-      },
-      into->mutable_policy(), index, into);
+  MergeSourced(from.logits(), kLogit, "attention_logits", rank, into->mutable_logits(), side);
+  MergeSourced(from.qk(), kQk, "qk", rank, into->mutable_qk(), side);
+  MergeSourced(from.gates(), kGate, "router_gates", rank, into->mutable_gates(), side);
+  MergeSourced(from.load(), kLoad, "router_load", rank, into->mutable_load(), side);
+  MergeSourced(from.router_weights(), kRouterWeight, "router_weights", rank,
+               into->mutable_router_weights(), side);
+  MergeSourced(from.coactivation(), kCoactivation, "router_coactivation", rank,
+               into->mutable_coactivation(), side);
+  MergeSourced(from.policy(), kPolicy, "policy_mismatch", rank, into->mutable_policy(), side);
 
-  into->mutable_findings()->MergeFrom(from.findings());
+  for (const model::FindingShard& finding : from.findings()) {
+    *into->add_findings() = finding;
+    side->bytes += sizeof(finding) + finding.name().size();
+  }
   for (const model::UndefinedShard& shard : from.undefined()) {
     const Key key{kUndefined, 0, 0, shard.indicator() + "\n" + shard.reason()};
     auto [it, first] = index->try_emplace(key, into->undefined_size());
     if (first) {
       *into->add_undefined() = shard;
+      side->bytes += kIndexBytes + sizeof(shard) + 2 * shard.ByteSizeLong();
     } else {
       model::UndefinedShard* total = into->mutable_undefined(it->second);
       total->set_count(total->count() + shard.count());

@@ -32,7 +32,8 @@ class StepMerger {
   bool skipped() const { return skipped_; }
   size_t ranks() const { return ranks_.size(); }
   const std::vector<v1::Event>& events() const { return events_; }
-  size_t bytes() const { return bytes_; }  // about what it holds
+  // About what it holds in memory.
+  size_t bytes() const { return train_.bytes + eval_.bytes; }
 
  private:
   // Position of a shard in its repeated field, by (kind, key).
@@ -47,12 +48,33 @@ class StepMerger {
       return H::combine(std::move(h), key.kind, key.a, key.b, key.name);
     }
   };
+  // A source that is in the shard at `position` of its repeated field.
+  struct SourceKey {
+    int kind = 0;
+    int position = 0;
+    uint64_t id = 0;
+    friend bool operator==(const SourceKey&, const SourceKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const SourceKey& key) {
+      return H::combine(std::move(h), key.kind, key.position, key.id);
+    }
+  };
   struct Side {
-    model::StepShards shards;
+    model::StepShards shards;  // without the sources
     absl::flat_hash_map<Key, int> index;
+    absl::flat_hash_map<SourceKey, uint64_t> sources;  // to the fingerprint; thousands a shard
+    size_t bytes = 0;
   };
 
   static void Merge(const model::StepShards& from, uint32_t rank, Side* into);
+  template <typename Shard>
+  static void MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& from, int kind,
+                           const char* payload, uint32_t rank,
+                           google::protobuf::RepeatedPtrField<Shard>* into, Side* side);
+  // True if every source of the shard is new at that position.
+  template <typename Shard>
+  static bool Disjoint(const Shard& shard, int kind, int position, const char* payload,
+                       uint32_t rank, Side* side);
 
   Side train_;
   Side eval_;
@@ -61,7 +83,6 @@ class StepMerger {
   bool skipped_ = false;
   absl::flat_hash_set<uint32_t> ranks_;
   std::vector<v1::Event> events_;
-  size_t bytes_ = 0;
 };
 
 }  // namespace foreshock
