@@ -5,6 +5,8 @@
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
 ROUNDS ?= 50
+RANKS ?= 2048
+DURATION ?= 600
 SEEDS ?= 3
 CAPTURES ?= build/lab
 FUZZ_SECONDS ?= 60
@@ -15,7 +17,7 @@ FILTER ?= .
 help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000 ROUNDS=50;'
+	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000 ROUNDS=50 RANKS=2048 DURATION=600;'
 	@echo 'lab: SEEDS=3 CAPTURES=build/lab; fuzz: FUZZ_SECONDS=60 for each target'
 
 run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
@@ -44,9 +46,11 @@ bench: ## run the benchmarks and print target against reached
 	@deploy/build.sh bench
 	@tests/bench/run.sh build/bench
 
-soak: ## the crash test with KILLS random kill -9 points, the store's random tests ROUNDS times
+soak: ## RANKS simulated ranks for DURATION seconds; KILLS kill -9 points; the store's random tests ROUNDS times
 	@deploy/install-deps.sh build test
-	@deploy/build.sh release foreshockd $(SOAKED)
+	@deploy/build.sh release foreshockd foreshock-load $(SOAKED)
+	@/usr/bin/python3 tests/load/load_test.py --foreshockd build/release/bin/foreshockd \
+	  --load build/release/bin/foreshock-load --ranks $(RANKS) --duration $(DURATION)
 	@for test in $(SOAKED); do \
 	  echo "soak: $$test, $(ROUNDS) rounds"; \
 	  ctest --test-dir build/release --output-on-failure --repeat until-fail:$(ROUNDS) -R "^$$test$$" || exit 1; \
