@@ -44,12 +44,24 @@ void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>
                       .world_size = newest.world_size,
                       .ranks_connected = newest.ranks_connected});
   outbox_->SetQuiet(run, QuietFrom(newest.state, clock_->Now()));
+  // A run is first heard of as it was before: what a restart reads back is no news.
+  uint32_t& known = attempts_[run];
+  if (known != 0 && newest.attempt > known && attempts.size() > 1) {
+    outbox_->OfferChange({.run = run,
+                          .attempt = newest.attempt,
+                          .world_size = newest.world_size,
+                          .resume_step = newest.resume_step,
+                          .last_step = attempts[attempts.size() - 2].last_step,
+                          .at = clock_->Now()});
+  }
+  known = newest.attempt;
   changed_ = true;
 }
 
 void AppListener::OnRunDeleted(const std::string& run) {
   snapshots_->RemoveRun(run);
   outbox_->DropRun(run);
+  attempts_.erase(run);
   changed_ = true;
 }
 

@@ -1,6 +1,8 @@
 // Joins what the pipeline commits to those who show it: /metrics and the notifiers.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ class AppListener final : public PipelineListener {
   SnapshotBuilder* const snapshots_;
   Outbox* const outbox_;
   const Clock* const clock_;
+  std::map<std::string, uint32_t> attempts_;  // the newest that is known, by run
   bool changed_ = false;
   absl::Time publish_at_ = absl::InfinitePast();
 };

@@ -68,6 +68,15 @@ void Channel::DropRun(const std::string& run) {
   inbox_dropped_.insert(run);
 }
 
+void Channel::OfferChange(const RunChange& change) {
+  if (!options_.changes) return;
+  for (const LabelMatcher& matcher : options_.match) {  // a run has no other label
+    if (matcher.label() == "run" && !matcher.Matches(change.run)) return;
+  }
+  MutexLock lock(&mutex_);
+  inbox_changes_.push_back(change);
+}
+
 Channel::Stats Channel::stats() const {
   MutexLock lock(&mutex_);
   return stats_;
@@ -88,6 +97,7 @@ absl::Time Channel::Turn(bool last) {
     TellState(now);
   } else {
     TellNews(now, last);
+    TellChanges(now);
   }
   Settle(deps_.clock->Now());
   return wake_at_;
@@ -100,6 +110,10 @@ void Channel::TakeInbox() {
     MutexLock lock(&mutex_);
     offered = std::exchange(inbox_, {});
     dropped = std::exchange(inbox_dropped_, {});
+    for (RunChange& change : std::exchange(inbox_changes_, {})) {
+      changes_.push_back(std::move(change));
+      if (changes_.size() > kChangesMax) changes_.pop_front();
+    }
     for (const auto& [run, time] : std::exchange(inbox_quiet_, {})) {
       quiet_[run] = time;
       if (time == absl::InfiniteFuture()) quiet_.erase(run);
@@ -296,6 +310,23 @@ void Channel::TellState(absl::Time now) {
     const Entries part(active.begin() + static_cast<ptrdiff_t>(begin),
                        active.begin() + static_cast<ptrdiff_t>(end));
     if (!Send(MessageKind::kFiring, part, GroupName(*part.front()->row), now)) return;
+  }
+}
+
+void Channel::TellChanges(absl::Time now) {
+  while (!changes_.empty() && now >= not_before_) {
+    const SendResult result = notifier_->SendChange(changes_.front());
+    if (result.outcome == SendResult::Outcome::kRetry) return Retry(result, now);
+    if (result.outcome == SendResult::Outcome::kRefused) {
+      LogWarning("notify", "the receiver refuses the news of an attempt, and it is given up",
+                 {{"notifier", options_.notifier},
+                  {"run", changes_.front().run},
+                  {"error", std::string(result.status.message())}});
+    } else {
+      failures_ = 0;
+      Count("changes");
+    }
+    changes_.pop_front();
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +45,8 @@ class Channel {
     bool recorded_first = false;
     // The end is told of every message of an alert, not of the newest one alone.
     bool end_every_group = false;
+    // New attempts of runs are told too. They are not written down: a restart forgets them.
+    bool changes = false;
   };
   struct Deps {
     const Clock* clock = nullptr;
@@ -58,7 +61,7 @@ class Channel {
   struct Stats {
     // Alerts by result: "sent", "repeated", "failed" (to be tried again), "refused" (given up),
     // "filtered" (another route's), "silenced", "rate_limited" (told late, in a message with
-    // others).
+    // others). "changes": new attempts of runs that were told.
     std::map<std::string, uint64_t> results{};
     size_t pending = 0;                                  // alerts with something to be told
     absl::Time oldest_pending = absl::InfiniteFuture();  // since when the first of them waits
@@ -72,6 +75,9 @@ class Channel {
   // What fires in the run is not repeated from `time` on: it will not end by itself any more.
   void SetQuiet(const std::string& run, absl::Time time);
   void DropRun(const std::string& run);
+  // At most kChangesMax wait; the oldest are forgotten.
+  void OfferChange(const RunChange& change);
+  static constexpr size_t kChangesMax = 64;
 
   // Sends what is due; `last`: also what waits for company. Returns when to turn again, unless
   // something is offered before.
@@ -112,6 +118,7 @@ class Channel {
   void TellAcknowledged(absl::Time now);
   void TellEnds(absl::Time now);
   void TellState(absl::Time now);
+  void TellChanges(absl::Time now);
   bool TakeToken(absl::Time now);
   // False: nothing more is to be sent in this turn.
   bool Send(MessageKind kind, const Entries& entries, const std::string& group, absl::Time now);
@@ -133,6 +140,7 @@ class Channel {
   std::map<std::string, Entry> entries_;     // by alert id
   std::map<std::string, absl::Time> quiet_;  // by run
   std::set<std::string> ended_groups_;       // whose end was told
+  std::deque<RunChange> changes_;            // to be told, oldest first
   int failures_ = 0;                         // in a row
   absl::Time not_before_ = absl::InfinitePast();
   double tokens_ = 0;
@@ -143,6 +151,7 @@ class Channel {
   std::map<std::string, Offered> inbox_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Time> inbox_quiet_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> inbox_dropped_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RunChange> inbox_changes_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -36,9 +36,9 @@ class HttpPoster {
 
 struct HttpClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
-  absl::Duration timeout = absl::Seconds(10);
-  std::string ca_file{};
-  std::string proxy{};
+  absl::Duration timeout = absl::Seconds(10);  // of a whole request
+  std::string ca_file{};                       // PEM; empty: the system's
+  std::string proxy{};  // empty: http_proxy, https_proxy and no_proxy of the environment
 };
 
 class HttpClient final : public HttpPoster {

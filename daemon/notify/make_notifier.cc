@@ -49,14 +49,7 @@ absl::StatusOr<std::vector<MadeChannel>> Make(const NotifierOptions& options,
                              OptionalSecret(options.bearer_token, &secrets));
   FORESHOCK_ASSIGN_OR_RETURN(const std::string key, OptionalSecret(options.routing_key, &secrets));
   FORESHOCK_ASSIGN_OR_RETURN(const std::string hmac, OptionalSecret(options.hmac_secret, &secrets));
-  const auto poster = [&] {
-    return std::make_unique<HttpClient>(
-        HttpClientOptions{.connect_timeout = options.connect_timeout,
-                          .timeout = options.timeout,
-                          .ca_file = options.ca_file,
-                          .proxy = options.proxy},
-        secrets);
-  };
+  const auto poster = [&] { return std::make_unique<HttpClient>(options.http, secrets); };
   const Channel::Options channel = {.notifier = options.name,
                                     .severity_min = options.severity_min,
                                     .match = options.match,
@@ -64,7 +57,8 @@ absl::StatusOr<std::vector<MadeChannel>> Make(const NotifierOptions& options,
                                     .messages_per_hour_max = options.messages_per_hour_max,
                                     .resend = options.resend,
                                     .recorded_first = options.type == NotifierType::kLog,
-                                    .end_every_group = options.type == NotifierType::kPagerDuty};
+                                    .end_every_group = options.type == NotifierType::kPagerDuty,
+                                    .changes = options.change_events};
   std::vector<MadeChannel> made;
   switch (options.type) {
     case NotifierType::kLog:
@@ -87,14 +81,21 @@ absl::StatusOr<std::vector<MadeChannel>> Make(const NotifierOptions& options,
       made.push_back({channel, std::make_unique<PagerDutyNotifier>(pagerduty, poster())});
       break;
     }
-    case NotifierType::kWebhook:
+    case NotifierType::kWebhook: {
+      std::unique_ptr<BodyTemplate> body;
+      if (!options.template_file.empty()) {
+        const bool json = absl::StrContains(options.content_type, "json");
+        FORESHOCK_ASSIGN_OR_RETURN(body, BodyTemplate::Read(options.template_file, json));
+      }
       made.push_back({channel, std::make_unique<WebhookNotifier>(
                                    WebhookNotifier::Options{.url = url,
                                                             .hmac_secret = hmac,
                                                             .bearer_token = token,
-                                                            .external_url = external_url},
-                                   poster())});
+                                                            .external_url = external_url,
+                                                            .content_type = options.content_type},
+                                   std::move(body), poster())});
       break;
+    }
     case NotifierType::kSlack:
       made.push_back({channel, std::make_unique<SlackNotifier>(
                                    SlackNotifier::Options{.url = url, .external_url = external_url},

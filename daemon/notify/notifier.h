@@ -51,6 +51,16 @@ struct Message {
   absl::Time now{};
 };
 
+// A run goes on in a new attempt: no alert, but what people look for when one comes.
+struct RunChange {
+  std::string run{};
+  uint32_t attempt = 0;  // >= 2
+  uint32_t world_size = 0;
+  std::optional<int64_t> resume_step{};  // the first it will run, if it said so
+  std::optional<int64_t> last_step{};    // that the attempt before it closed
+  absl::Time at{};
+};
+
 struct SendResult {
   enum class Outcome {
     kTaken,    // the receiver has it
@@ -68,6 +78,8 @@ class Notifier {
   virtual ~Notifier() = default;
   // Bounded in time.
   virtual SendResult Send(const Message& message) = 0;
+  // The same, for a receiver that has a place for such a thing.
+  virtual SendResult SendChange(const RunChange&) { return {}; }
   // Makes a Send that runs, and all after it, end soon with kRetry. Thread-safe.
   virtual void Cancel() {}
 };

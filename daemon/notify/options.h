@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "daemon/notify/http_client.h"
 #include "daemon/notify/matcher.h"
 #include "daemon/notify/notifier.h"
 #include "daemon/notify/secret.h"
@@ -30,14 +31,14 @@ struct NotifierOptions {
 
   // Where. One URL, but for kAlertmanager: every replica.
   std::vector<std::string> urls{};
-  SecretSource url{};           // kWebhook, kSlack: the URL, where it is a secret
-  SecretSource routing_key{};   // kPagerDuty
-  SecretSource hmac_secret{};   // kWebhook
-  SecretSource bearer_token{};  // kAlertmanager, kWebhook
-  std::string ca_file{};        // PEM; empty: the system's
-  std::string proxy{};          // empty: http_proxy, https_proxy and no_proxy of the environment
-  absl::Duration connect_timeout = absl::Seconds(5);
-  absl::Duration timeout = absl::Seconds(10);  // of a whole request
+  SecretSource url{};                             // kWebhook, kSlack: the URL, where it is a secret
+  SecretSource routing_key{};                     // kPagerDuty
+  SecretSource hmac_secret{};                     // kWebhook
+  SecretSource bearer_token{};                    // kAlertmanager, kWebhook
+  std::string template_file{};                    // kWebhook; empty: the documented JSON
+  std::string content_type = "application/json";  // kWebhook
+  bool change_events = false;                     // kPagerDuty: new attempts of a run
+  HttpClientOptions http{};
 };
 
 }  // namespace foreshock

@@ -122,6 +122,13 @@ void Outbox::DropRun(const std::string& run) {
   for (const auto& worker : workers_) worker->channel->DropRun(run);
 }
 
+void Outbox::OfferChange(const RunChange& change) {
+  for (const auto& worker : workers()) {
+    worker->channel->OfferChange(change);
+    Wake(worker.get());
+  }
+}
+
 void Outbox::LookAgain() {
   for (const auto& worker : workers()) Wake(worker.get());
 }

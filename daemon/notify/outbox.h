@@ -66,6 +66,8 @@ class Outbox {
   // What fires in the run goes on by itself until then; InfiniteFuture: for ever.
   void SetQuiet(const std::string& run, absl::Time time);
   void DropRun(const std::string& run);
+  // A run goes on in a new attempt.
+  void OfferChange(const RunChange& change);
 
   // A silence has begun or ended: look at once what that means.
   void LookAgain();

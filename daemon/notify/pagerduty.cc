@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/notify/text.h"
 
@@ -13,6 +14,10 @@ using Json = nlohmann::json;
 // PagerDuty's own limits.
 constexpr size_t kSummaryMax = 1024;
 constexpr size_t kDetailMax = 4096;  // ours, far below 512 KB for a whole event
+
+std::string EventTime(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
 
 Json DetailsOf(const v1::Alert& alert) {
   Json details = Json::object();
@@ -36,16 +41,47 @@ Json PayloadOf(const Message& message) {
   return {{"summary", Headline(message, kSummaryMax)},
           {"source", alert.run()},
           {"severity", std::string(SeverityName(SeverityOf(alert)))},
-          {"timestamp", absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ",
-                                         absl::FromUnixNanos(message.alerts[0]->fired_unix_ns()),
-                                         absl::UTCTimeZone())},
+          {"timestamp", EventTime(absl::FromUnixNanos(message.alerts[0]->fired_unix_ns()))},
           {"component", alert.fault().empty() ? alert.rule() : alert.fault()},
           {"group", alert.run()},
           {"class", alert.rule()},
           {"custom_details", std::move(details)}};
 }
 
+std::string ChangeText(const RunChange& change) {
+  std::string text = absl::StrCat("Run ", change.run, " goes on in attempt ", change.attempt);
+  if (change.resume_step.has_value()) absl::StrAppend(&text, " from step ", *change.resume_step);
+  if (change.last_step.has_value()) {
+    absl::StrAppend(&text, "; the one before reached step ", *change.last_step);
+  }
+  return Shorten(text, kSummaryMax);
+}
+
 }  // namespace
+
+std::string ChangeUrl(const std::string& url) {
+  constexpr absl::string_view kEnd = "/enqueue";
+  if (!absl::EndsWith(url, kEnd)) return "";
+  return absl::StrCat(url.substr(0, url.size() - kEnd.size()), "/change", kEnd);
+}
+
+SendResult PagerDutyNotifier::SendChange(const RunChange& change) {
+  Json details = {{"Run", change.run}, {"Attempt", change.attempt}, {"Ranks", change.world_size}};
+  if (change.resume_step.has_value()) details["Resumes at step"] = *change.resume_step;
+  if (change.last_step.has_value()) details["Last step before"] = *change.last_step;
+  Json event = {{"routing_key", options_.routing_key},
+                {"payload",
+                 {{"summary", ChangeText(change)},
+                  {"source", change.run},
+                  {"timestamp", EventTime(change.at)},
+                  {"custom_details", std::move(details)}}}};
+  if (const std::string url = RunUrl(options_.external_url, change.run); !url.empty()) {
+    event["links"] = {{{"href", url}, {"text", "Run"}}};
+  }
+  return ResultOf(poster_->Post(ChangeUrl(options_.url), {"Content-Type: application/json"},
+                                event.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                  *poster_);
+}
 
 SendResult PagerDutyNotifier::Send(const Message& message) {
   Json event = {{"routing_key", options_.routing_key},

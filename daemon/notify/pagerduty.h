@@ -1,4 +1,5 @@
-// Tells PagerDuty by its Events API v2: trigger, acknowledge, resolve under one dedup_key.
+// Tells PagerDuty by its Events API v2: trigger, acknowledge, resolve under one dedup_key; and
+// change events, which it shows beside incidents and which page nobody.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace foreshock {
 class PagerDutyNotifier final : public Notifier {
  public:
   struct Options {
-    std::string url = "https://events.pagerduty.com/v2/enqueue";
+    std::string url = "https://events.pagerduty.com/v2/enqueue";  // changes: .../change/enqueue
     std::string routing_key{};
     std::string external_url{};
   };
@@ -20,11 +21,15 @@ class PagerDutyNotifier final : public Notifier {
       : options_(std::move(options)), poster_(std::move(poster)) {}
 
   SendResult Send(const Message& message) override;
+  SendResult SendChange(const RunChange& change) override;
   void Cancel() override { poster_->Cancel(); }
 
  private:
   const Options options_;
   const std::unique_ptr<HttpPoster> poster_;
 };
+
+// Where change events go when alerts go to `url`; "" if `url` does not end in /enqueue.
+std::string ChangeUrl(const std::string& url);
 
 }  // namespace foreshock

@@ -86,9 +86,11 @@ SendResult WebhookNotifier::Send(const Message& message) {
                      {"summary", Headline(message, kSummaryMax)},
                      {"alerts", std::move(alerts)},
                      {"more", message.alerts.size() - shown}};
-  const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string body = body_template_ != nullptr
+                               ? body_template_->Render(json)
+                               : json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::vector<std::string> headers = {
-      "Content-Type: application/json",
+      absl::StrCat("Content-Type: ", options_.content_type),
       absl::StrCat("Idempotency-Key: ", message.group, "/", status)};
   if (!options_.bearer_token.empty()) {
     headers.push_back(absl::StrCat("Authorization: Bearer ", options_.bearer_token));

@@ -1,9 +1,11 @@
-// Posts docs/webhook.md's JSON to a URL of one's own, signed where a secret is configured.
+// Posts docs/webhook.md's JSON, or what a template makes of it, to a URL of one's own, signed where
+// a secret is configured.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "daemon/notify/body_template.h"
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
@@ -16,15 +18,21 @@ class WebhookNotifier final : public Notifier {
     std::string hmac_secret{};   // may be empty: not signed
     std::string bearer_token{};  // may be empty
     std::string external_url{};
+    std::string content_type = "application/json";
   };
-  WebhookNotifier(Options options, std::unique_ptr<HttpPoster> poster)
-      : options_(std::move(options)), poster_(std::move(poster)) {}
+  // `body_template` may be null: the JSON itself.
+  WebhookNotifier(Options options, std::unique_ptr<BodyTemplate> body_template,
+                  std::unique_ptr<HttpPoster> poster)
+      : options_(std::move(options)),
+        body_template_(std::move(body_template)),
+        poster_(std::move(poster)) {}
 
   SendResult Send(const Message& message) override;
   void Cancel() override { poster_->Cancel(); }
 
  private:
   const Options options_;
+  const std::unique_ptr<BodyTemplate> body_template_;
   const std::unique_ptr<HttpPoster> poster_;
 };
 

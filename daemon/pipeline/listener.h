@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct AttemptStatus {
   v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
   uint32_t world_size = 0;
   uint32_t ranks_connected = 0;
+  std::optional<int64_t> resume_step{};  // as it was declared
+  std::optional<int64_t> last_step{};    // closed
   std::vector<uint32_t> silent_ranks{};  // no step waits for them any more
 };
 

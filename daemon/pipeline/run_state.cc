@@ -398,6 +398,8 @@ std::vector<AttemptStatus> RunState::status() const {
     AttemptStatus status{.attempt = number, .world_size = attempt.row.world_size()};
     status.ranks_connected = static_cast<uint32_t>(attempt.connected.size());
     status.silent_ranks = attempt.open_steps->silent_ranks();
+    if (attempt.row.has_resume_step()) status.resume_step = attempt.row.resume_step();
+    if (attempt.row.has_last_step()) status.last_step = attempt.row.last_step();
     status.state = Ended(attempt.row.state())   ? attempt.row.state()
                    : status.ranks_connected > 0 ? v1::RUN_STATE_LIVE
                                                 : v1::RUN_STATE_SILENT;

@@ -75,6 +75,21 @@ PAGERDUTY = {
     "if": {"properties": {"event_action": {"const": "trigger"}}},
     "then": {"required": ["payload"]},
 }
+# And of a change event.
+PAGERDUTY_CHANGE = {
+    "type": "object",
+    "required": ["routing_key", "payload"],
+    "additionalProperties": False,
+    "properties": {
+        "routing_key": {"type": "string", "minLength": 32, "maxLength": 32},
+        "links": PAGERDUTY["properties"]["links"],
+        "payload": {
+            "type": "object", "required": ["summary"], "additionalProperties": False,
+            "properties": {"summary": {"type": "string", "maxLength": 1024},
+                           "source": {"type": "string"},
+                           "timestamp": PAGERDUTY["properties"]["payload"]["properties"]["timestamp"],
+                           "custom_details": {"type": "object"}}}},
+}
 WEBHOOK = json.loads((ROOT / "docs/webhook.schema.json").read_text())
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 
@@ -82,13 +97,15 @@ ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 class Trainer:
     """One rank of a run; every loss is a step."""
 
-    def __init__(self, run):
+    def __init__(self, run, launch="one"):
         self.run = run
+        self.launch = launch
         self.steps = 0
 
     def push(self, daemon, *losses):
         request = V1.ingest.PushOnceRequest(hello=V1.ingest.Hello(
-            run=self.run, launch_id="one", client_instance=f"process-{self.run}", world_size=1))
+            run=self.run, launch_id=self.launch,
+            client_instance=f"process-{self.run}-{self.launch}", world_size=1))
         for loss in losses:
             report = request.reports.add(seq=self.steps + 1, step=self.steps,
                                          time_unix_ns=time.time_ns(), phase="PHASE_TRAIN",
@@ -180,7 +197,7 @@ class Notifiers(NotifierCase):
             self.wait_told(daemon, receiver, name, 2)
         self.assertEqual(daemon.stop(), 0, daemon.log_text())
 
-        events = [taken.json for taken in pagerduty.taken]
+        events = [taken.parsed for taken in pagerduty.taken]
         self.assertEqual([event["event_action"] for event in events], ["trigger", "resolve"])
         self.assertEqual(len({event["dedup_key"] for event in events}), 1)
         for event in events:
@@ -188,16 +205,16 @@ class Notifiers(NotifierCase):
         self.assertIn("LossHigh in run exp-1", events[0]["payload"]["summary"])
         self.assertEqual(events[0]["links"][0]["href"], "https://example.org/loss")
 
-        self.assertEqual([taken.json["status"] for taken in hook.taken], ["firing", "resolved"])
+        self.assertEqual([taken.parsed["status"] for taken in hook.taken], ["firing", "resolved"])
         for taken in hook.taken:
-            jsonschema.validate(taken.json, WEBHOOK)
+            jsonschema.validate(taken.parsed, WEBHOOK)
             self.assertEqual(taken.headers["X-Foreshock-Signature"], "sha256=" + hmac.new(
                 b"s3cret", taken.body, hashlib.sha256).hexdigest())
         self.assertEqual(len({taken.headers["Idempotency-Key"] for taken in hook.taken}), 2)
-        self.assertEqual(hook.taken[0].json["run_url"],
+        self.assertEqual(hook.taken[0].parsed["run_url"],
                          "https://foreshock.example/api/v1/runs/exp-1")
         self.assertEqual(len(slack.taken), 2)
-        self.assertIn("LossHigh in run exp-1", slack.taken[0].json["text"])
+        self.assertIn("LossHigh in run exp-1", slack.taken[0].parsed["text"])
 
     def test_what_a_kill_cut_off_is_told_by_the_next_process(self):
         hook = self.receiver("hang")
@@ -210,7 +227,7 @@ class Notifiers(NotifierCase):
         self.assertEqual(hook.taken, [])
         daemon.start()
         self.wait_told(daemon, hook, "webhook", 2)
-        self.assertEqual([taken.json["status"] for taken in hook.taken], ["firing", "resolved"])
+        self.assertEqual([taken.parsed["status"] for taken in hook.taken], ["firing", "resolved"])
         # And the end of a process does not wait for company.
         self.configure(f"  - {{type: webhook, url: '{hook.url}', group_wait: 1h}}")
         daemon.signal(signal.SIGHUP)
@@ -218,6 +235,44 @@ class Notifiers(NotifierCase):
         trainer.push(daemon, 20)
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(len(hook.taken), 3)
+
+    def test_a_new_attempt_is_a_change_for_pagerduty_and_a_template_speaks_for_a_webhook(self):
+        pagerduty, hook = self.receiver(503), self.receiver()
+        template = self.secret("words", '{"content": "{{status}} {{summary}}"}')
+        self.configure(f"""\
+  - type: pagerduty
+    url: {pagerduty.url}/v2/enqueue
+    routing_key_file: {self.secret("key", ROUTING_KEY)}
+  - type: webhook
+    url: {hook.url}
+    template_file: {template}
+    group_wait: 0s""")
+        daemon = self.daemon()
+        Trainer("exp-1").push(daemon, 1, 2)
+        second = Trainer("exp-1", launch="two")
+        second.steps = 1
+        second.push(daemon, 2, 20)
+        wait_until(lambda: pagerduty.taken, SECONDS, "PagerDuty hears of the attempt")
+        change = pagerduty.taken[0]
+        self.assertEqual(change.path, "/v2/change/enqueue")
+        jsonschema.validate(change.parsed, PAGERDUTY_CHANGE)
+        self.assertEqual(change.parsed["payload"]["summary"],
+                         "Run exp-1 goes on in attempt 2; the one before reached step 1")
+        wait_until(lambda: hook.taken, SECONDS, "the webhook is told")
+        self.assertEqual(list(hook.taken[0].parsed), ["content"])
+        self.assertIn("firing critical: LossHigh in run exp-1", hook.taken[0].parsed["content"])
+        # A restart tells of no attempt that was there before.
+        daemon.kill()
+        daemon.start()
+        second.push(daemon, 3)
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual([taken.path for taken in pagerduty.taken if "change" in taken.path],
+                         ["/v2/change/enqueue"])
+        template.write_text('{"content": "{{sumary}}"}')
+        checked = subprocess.run([FORESHOCKD, "--config", self.config, "--data-dir", self.directory,
+                                  "--check-config"], capture_output=True, text=True, check=False)
+        self.assertEqual(checked.returncode, 2)
+        self.assertIn(f"{template}:1:14: 'sumary' is nothing that a message has", checked.stderr)
 
     def test_secrets_are_shown_nowhere(self):
         key, path, signs, token = (f"hunter2{name}" for name in ("key", "path", "hmac", "token"))
@@ -301,16 +356,16 @@ class Notifiers(NotifierCase):
         self.cli(daemon, "alerts", "ack", by_run["loud"]["id"][:8], "--by", "ada", "--why", "on it")
         self.wait_told(daemon, hook, "webhook", 2)
         self.assertIn("by ada", self.cli(daemon, "alerts", "--run", "loud"))
-        self.assertEqual([(taken.json["status"], taken.json["run"]) for taken in hook.taken],
+        self.assertEqual([(taken.parsed["status"], taken.parsed["run"]) for taken in hook.taken],
                          [("firing", "loud"), ("acknowledged", "loud")])
         self.cli(daemon, "alerts", "unsilence", silence)
         self.wait_told(daemon, hook, "webhook", 3)
-        self.assertEqual(hook.taken[2].json["run"], "quiet")
+        self.assertEqual(hook.taken[2].parsed["run"], "quiet")
         daemon.kill()
         daemon.start()
         loud.push(daemon, 1, 1)
         self.wait_told(daemon, hook, "webhook", 4)
-        self.assertEqual((hook.taken[3].json["status"], hook.taken[3].json["run"]),
+        self.assertEqual((hook.taken[3].parsed["status"], hook.taken[3].parsed["run"]),
                          ("resolved", "loud"))
         for wrong in (("ack", "nosuch"), ("unsilence", "nosuch")):
             done = cli(FORESHOCK, "alerts", *wrong, *(["--by", "ada"] if wrong[0] == "ack" else []),
@@ -335,7 +390,7 @@ class Notifiers(NotifierCase):
         trainer.push(daemon, 1, 1)
         self.wait_told(daemon, hook, "webhook", 2)
         self.wait_told(daemon, added, "added", 2)
-        self.assertEqual([taken.json["status"] for taken in hook.taken], ["firing", "resolved"])
+        self.assertEqual([taken.parsed["status"] for taken in hook.taken], ["firing", "resolved"])
 
 
 class Alertmanager:
@@ -420,7 +475,7 @@ class ThroughAlertmanager(NotifierCase):
 
         def paged():
             return {(alert["labels"]["alertname"], alert["labels"]["severity"])
-                    for taken in hook.taken[-1:] for alert in taken.json["alerts"]
+                    for taken in hook.taken[-1:] for alert in taken.parsed["alerts"]
                     if alert["status"] == "firing"}
         wait_until(lambda: paged() == fires, SECONDS, f"the page names {fires}")
         groups = json.loads(alertmanager.get("/api/v2/alerts/groups"))
@@ -446,10 +501,10 @@ class ThroughAlertmanager(NotifierCase):
         for file in files:
             file.write_text("groups: []\n")
         daemon.signal(signal.SIGHUP)
-        wait_until(lambda: hook.taken[-1].json["status"] == "resolved", SECONDS, "the end")
-        self.assertEqual({taken.json["groupKey"] for taken in hook.taken},
+        wait_until(lambda: hook.taken[-1].parsed["status"] == "resolved", SECONDS, "the end")
+        self.assertEqual({taken.parsed["groupKey"] for taken in hook.taken},
                          {'{}:{run="recorded"}'})
-        firing = [taken for taken in hook.taken if taken.json["status"] == "firing"]
+        firing = [taken for taken in hook.taken if taken.parsed["status"] == "firing"]
         self.assertEqual(len(firing), pages, "no second page over the restarts")
         self.assertEqual(daemon.stop(), 0)
 

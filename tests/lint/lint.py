@@ -63,6 +63,7 @@ OWNERS = {
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "daemon/notify", "proxy"},
     r"openssl/": {"daemon/notify", "proxy"},
     r"curl/": {"daemon/notify"},
+    r"kainjow/": {"daemon/notify"},
     r"re2/": {"daemon/base"},
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
                        "client/cli"},

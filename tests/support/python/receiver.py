@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 
-Taken = collections.namedtuple("Taken", "path headers body json")
+Taken = collections.namedtuple("Taken", "path headers body parsed")
 
 
 class Receiver:
@@ -19,10 +19,10 @@ class Receiver:
 
     An answer is a status, a (status, headers) or (status, headers, body), "hang" (none, until the
     receiver is closed) or "close" (the connection ends without one). With `certificate`, a PEM file
-    that holds its key too, it speaks TLS.
+    that holds its key too, it speaks TLS. `parse` reads a body.
     """
 
-    def __init__(self, script=(), certificate=None):
+    def __init__(self, script=(), certificate=None, parse=json.loads):
         self.script = collections.deque(script)
         self.taken = []
         self.asked = 0
@@ -44,7 +44,7 @@ class Receiver:
                 headers = dict(headers) if isinstance(headers, dict) else {}
                 text = text if isinstance(text, str) else ""
                 if 200 <= status < 300:
-                    receiver.taken.append(Taken(self.path, self.headers, body, json.loads(body)))
+                    receiver.taken.append(Taken(self.path, self.headers, body, parse(body)))
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)

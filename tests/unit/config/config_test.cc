@@ -108,6 +108,7 @@ notifiers:
     ca_file: /etc/foreshock/ca.pem
     proxy: http://proxy:3128
     timeout: 3s
+    template_file: /etc/foreshock/teams.mustache
     messages_per_hour_max: 7
   - type: slack
     url_file: /etc/foreshock/slack.url
@@ -131,9 +132,12 @@ TEST(ConfigTest, ReadsNotifiers) {
   EXPECT_EQ(pagerduty.severity_min, Severity::kCritical);
   EXPECT_EQ(pagerduty.routing_key.env, "PD_KEY");
   EXPECT_EQ(pagerduty.messages_per_hour_max, 60);
+  EXPECT_TRUE(pagerduty.change_events);
   const NotifierOptions& hook = config.notifiers[3];
-  EXPECT_EQ(hook.proxy, "http://proxy:3128");
-  EXPECT_EQ(hook.timeout, absl::Seconds(3));
+  EXPECT_EQ(hook.template_file, "/etc/foreshock/teams.mustache");
+  EXPECT_EQ(hook.content_type, "application/json");
+  EXPECT_EQ(hook.http.proxy, "http://proxy:3128");
+  EXPECT_EQ(hook.http.timeout, absl::Seconds(3));
   EXPECT_EQ(hook.messages_per_hour_max, 7);
   EXPECT_EQ(config.notifiers[4].url.file, "/etc/foreshock/slack.url");
   EXPECT_EQ(config.external_url, "https://foreshock.example");
@@ -174,8 +178,13 @@ TEST(ConfigTest, BadNotifiersSayWhatIsAllowedAndShowNoUrl) {
            Case{"{type: webhook, url: 'https://h/?token=hunter2'}", "url_file"},
            Case{"{type: webhook, url: 'http://h', url_file: f}", "url, url_file and url_env"},
            Case{"{type: webhook, url: 'http://h', proxy: 'http://u:hunter2@p'}", "HOST:PORT"},
+           Case{"{type: pagerduty, routing_key_env: K, url: 'http://h', change_events: true}",
+                "/enqueue"},
+           Case{"{type: webhook, url: 'http://h', content_type: text/plain}", "template_file"},
+           Case{"{type: webhook, url: 'http://h', template_file: t, content_type: text}",
+                "text/plain"},
            Case{"{type: slack, url: 'https://hooks/hunter2'}", "url_file"},
-           Case{"{type: log}, {type: log}", "two notifiers"},
+           Case{"{type: log}, {type: log}", "names are unique"},
        }) {
     const auto config = ParseConfig("n.yaml", absl::StrCat("notifiers: [", c.item, "]"));
     ASSERT_FALSE(config.ok()) << c.item;

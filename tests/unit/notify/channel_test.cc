@@ -43,6 +43,12 @@ class FakeNotifier final : public Notifier {
     receiver_->groups.push_back(message.group);
     return {};
   }
+  SendResult SendChange(const RunChange& change) override {
+    ++receiver_->asked;
+    if (receiver_->answer.outcome != Outcome::kTaken) return receiver_->answer;
+    receiver_->got.push_back(absl::StrCat("attempt ", change.attempt, " of ", change.run));
+    return {};
+  }
 
  private:
   Receiver* const receiver_;
@@ -447,6 +453,46 @@ TEST_F(ChannelTest, WhatFiresInARunThatHasEndedIsNotRepeatedForEver) {
   After(absl::Minutes(2));
   EXPECT_EQ(receiver_.asked, 2);
   EXPECT_THAT(done_, ElementsAre("a 1"));
+}
+
+TEST_F(ChannelTest, NewAttemptsAreToldInOrderAndAgainWhenTheyWereNotTaken) {
+  Make({.changes = true});
+  receiver_.answer = Failing();
+  channel_->OfferChange({.run = "a", .attempt = 2});
+  channel_->OfferChange({.run = "b", .attempt = 5});
+  Turn();
+  EXPECT_EQ(receiver_.asked, 1);
+  EXPECT_THAT(receiver_.got, IsEmpty());
+  receiver_.answer = {};
+  Turn();
+  EXPECT_EQ(receiver_.asked, 1);  // not before its time
+  After(absl::Minutes(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("attempt 2 of a", "attempt 5 of b"));
+  EXPECT_EQ(Count("changes"), 2u);
+  receiver_.answer = {.outcome = Outcome::kRefused, .status = absl::FailedPreconditionError("no")};
+  channel_->OfferChange({.run = "a", .attempt = 3});
+  Turn();
+  receiver_.answer = {};
+  After(absl::Hours(1));
+  EXPECT_EQ(receiver_.asked, 4);
+  EXPECT_EQ(receiver_.got.size(), 2u);
+}
+
+TEST_F(ChannelTest, NewAttemptsGoToWhoWantsThemAndAreBounded) {
+  Make({});
+  channel_->OfferChange({.run = "a", .attempt = 2});
+  Turn();
+  EXPECT_EQ(receiver_.asked, 0);
+  ASSERT_OK_AND_ASSIGN(const LabelMatcher run, LabelMatcher::Parse("run=~exp-.*"));
+  ASSERT_OK_AND_ASSIGN(const LabelMatcher severity, LabelMatcher::Parse("severity=critical"));
+  Make({.match = {run, severity}, .changes = true});
+  channel_->OfferChange({.run = "a", .attempt = 2});
+  for (uint32_t attempt = 2; attempt < Channel::kChangesMax + 12; ++attempt) {
+    channel_->OfferChange({.run = "exp-1", .attempt = attempt});
+  }
+  Turn();
+  ASSERT_EQ(receiver_.got.size(), Channel::kChangesMax);
+  EXPECT_EQ(receiver_.got.front(), "attempt 12 of exp-1");
 }
 
 TEST(BackoffTest, GrowsToFiveMinutesAndIsSpread) {

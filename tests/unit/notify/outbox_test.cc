@@ -74,7 +74,7 @@ class OutboxTest : public ::testing::Test {
     return {.name = name,
             .type = NotifierType::kWebhook,
             .urls = {receiver.url()},
-            .timeout = absl::Seconds(30)};
+            .http = {.timeout = absl::Seconds(30)}};
   }
 
   SystemClock clock_;

@@ -185,7 +185,7 @@ TEST_F(PagerDutyTest, StaysWithinTheLimitsWhateverTheAlertSays) {
 
 TEST_F(PayloadTest, AWebhookIsSignedAndHasAKeyOfItsOwn) {
   WebhookNotifier notifier({.url = "https://h/x", .hmac_secret = "s", .external_url = "https://f"},
-                           Poster());
+                           nullptr, Poster());
   notifier.Send({.group = "a1/critical", .alerts = {Full()}, .now = now_});
   EXPECT_THAT(posted_.headers, Contains("Idempotency-Key: a1/critical/firing"));
   EXPECT_THAT(posted_.headers,
@@ -195,6 +195,47 @@ TEST_F(PayloadTest, AWebhookIsSignedAndHasAKeyOfItsOwn) {
   EXPECT_EQ(posted_.json["alerts"][0]["firing_step"], "460");  // as the read API writes it
   EXPECT_EQ(posted_.json["alerts"][0]["fired_unix_ns"], "1800000000000000000");
   EXPECT_EQ(posted_.json["more"], 0);
+}
+
+TEST_F(PayloadTest, AWebhookSpeaksAsItsTemplateSays) {
+  ASSERT_OK_AND_ASSIGN(auto words, BodyTemplate::Parse("t", R"({"text": "{{status}}: {{summary}}",
+      "steps": [{{#alerts}}"{{firing_step}}"{{^last}},{{/last}}{{/alerts}}]})",
+                                                       true));
+  WebhookNotifier notifier({.url = "https://h/x", .hmac_secret = "s", .content_type = "a/json"},
+                           std::move(words), Poster());
+  notifier.Send({.group = "a1/critical", .alerts = {Full(), Full()}, .now = now_});
+  EXPECT_THAT(posted_.headers, Contains("Content-Type: a/json"));
+  EXPECT_THAT(posted_.headers, Contains("Idempotency-Key: a1/critical/firing"));
+  EXPECT_THAT(posted_.headers,
+              Contains(absl::StrCat("X-Foreshock-Signature: ", Signature("s", posted_.body))));
+  EXPECT_THAT(posted_.json["text"].get<std::string>(),
+              HasSubstr("firing: critical: low_precision_attention in run exp-42"));
+  EXPECT_EQ(posted_.json["steps"], (Json{"460", "460"}));
+}
+
+TEST_F(PayloadTest, PagerDutyHearsOfNewAttempts) {
+  PagerDutyNotifier notifier({.routing_key = "key", .external_url = "https://f"}, Poster());
+  notifier.SendChange({.run = "exp-42",
+                       .attempt = 3,
+                       .world_size = 8,
+                       .resume_step = 400,
+                       .last_step = 460,
+                       .at = absl::FromUnixSeconds(kFired)});
+  EXPECT_EQ(posted_.url, "https://events.pagerduty.com/v2/change/enqueue");
+  EXPECT_EQ(posted_.json["routing_key"], "key");
+  EXPECT_EQ(posted_.json.count("event_action"), 0u);
+  const Json payload = posted_.json["payload"];
+  EXPECT_EQ(payload["summary"],
+            "Run exp-42 goes on in attempt 3 from step 400; the one before reached step 460");
+  EXPECT_EQ(payload["timestamp"], "2027-01-15T08:00:00.000Z");
+  EXPECT_EQ(payload["source"], "exp-42");
+  EXPECT_EQ(payload["custom_details"]["Ranks"], 8);
+  EXPECT_EQ(posted_.json["links"][0]["href"], "https://f/api/v1/runs/exp-42");
+  notifier.SendChange({.run = std::string(5000, 'x'), .attempt = 2});
+  EXPECT_LE(posted_.json["payload"]["summary"].get<std::string>().size(), 1024u);
+  EXPECT_EQ(ChangeUrl("https://events.eu.pagerduty.com/v2/enqueue"),
+            "https://events.eu.pagerduty.com/v2/change/enqueue");
+  EXPECT_EQ(ChangeUrl("https://proxy/pd"), "");
 }
 
 TEST(SignatureTest, IsHmacSha256) {
