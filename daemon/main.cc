@@ -20,6 +20,7 @@
 #include "daemon/config/config.h"
 #include "daemon/http/server.h"
 #include "daemon/notify/make_notifier.h"
+#include "daemon/remote_write/remote_writer.h"
 #include "daemon/rpc/listen_probe.h"
 
 namespace foreshock {
@@ -104,6 +105,9 @@ int CheckConfig(const Flags& flags) {
   if (!rules.ok()) return Fail(rules.status());
   if (const absl::Status notifiers = CheckNotifiers(config->notifiers); !notifiers.ok()) {
     return Fail(notifiers);
+  }
+  if (const absl::Status writes = CheckRemoteWrites(config->remote_writes); !writes.ok()) {
+    return Fail(writes);
   }
   const size_t count = (*rules)->infos().size();
   std::printf("%s# %zu rules and signatures%s\n", FormatConfig(*config).c_str(), count,

@@ -24,6 +24,7 @@
 #include "daemon/query/answers.h"
 #include "daemon/query/json_api.h"
 #include "daemon/query/service.h"
+#include "daemon/remote_write/remote_writer.h"
 #include "daemon/rpc/admin_service.h"
 #include "daemon/rpc/server.h"
 #include "daemon/store/disk_store.h"
@@ -37,6 +38,8 @@ namespace {
 constexpr absl::Duration kCallsGrace = absl::Seconds(2);
 // And how long for what people are still to be told.
 constexpr absl::Duration kNotifyGrace = absl::Seconds(3);
+// And for the last values that are pushed.
+constexpr absl::Duration kRemoteWriteGrace = absl::Seconds(2);
 
 }  // namespace
 
@@ -78,6 +81,7 @@ class App::Parts {
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<RetentionWorker> retention_;
   IngestStats ingest_stats_;
+  std::vector<std::unique_ptr<RemoteWriter>> remote_writers_;  // fixed once HTTP is served
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AppLiveState> live_;
   std::unique_ptr<Answers> answers_;
@@ -96,6 +100,7 @@ absl::Status App::Parts::Start() {
   FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(config_.notifiers, ExternalUrl(config_)));
   FORESHOCK_RETURN_IF_ERROR(StartGrpc());
   state_.ready = true;
+  for (const auto& writer : remote_writers_) writer->Start();
   LogInfo("app", "ready",
           {{"version", kVersion},
            {"grpc", grpc_address},
@@ -186,6 +191,7 @@ absl::Status App::Parts::StartHttp() {
                          .snapshot = [this] { return snapshots_->Latest(); },
                          .outbox = outbox_.get(),
                          .silences = silences_.get(),
+                         .remote_writers = &remote_writers_,
                          .data_directory = config_.store.directory,
                          .store_bytes_max = config_.retention.bytes_max,
                          .started_unix_ns = absl::ToUnixNanos(clock_.Now())});
@@ -196,6 +202,13 @@ absl::Status App::Parts::StartHttp() {
                        Exporter::Deps{.snapshot = [this] { return snapshots_->Latest(); },
                                       .self = [this] { return live_->Self(); },
                                       .clock = &clock_}));
+  for (const RemoteWriteOptions& options : config_.remote_writes) {
+    FORESHOCK_ASSIGN_OR_RETURN(
+        auto writer, RemoteWriter::Create(
+                         options, RemoteWriter::Deps{.read = [this] { return exporter_->Read(); },
+                                                     .clock = &clock_}));
+    remote_writers_.push_back(std::move(writer));
+  }
   http_->Handle("GET", "/metrics", [this](const HttpRequest&) {
     return HttpResponse{.content_type = Exporter::kContentType, .body = exporter_->Render()};
   });
@@ -328,6 +341,7 @@ absl::Status App::Parts::Reload() {
     FORESHOCK_ASSIGN_OR_RETURN(const Config fresh, load_());
     FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(fresh.rules));
     FORESHOCK_RETURN_IF_ERROR(CheckNotifiers(fresh.notifiers));
+    FORESHOCK_RETURN_IF_ERROR(CheckRemoteWrites(fresh.remote_writes));
     FORESHOCK_RETURN_IF_ERROR(SetLogLevel(fresh.log_level));
     FORESHOCK_RETURN_IF_ERROR(pipeline_->ReplaceRules(rules));
     FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(fresh.notifiers, ExternalUrl(fresh)));
@@ -382,6 +396,9 @@ absl::Status App::Parts::Stop() {
   }
   absl::Status committed;
   if (pipeline_ != nullptr) committed = Annotate(pipeline_->Stop(left()), "pipeline");
+  for (const auto& writer : remote_writers_) {
+    writer->Stop(std::min(kRemoteWriteGrace, left() / 2));
+  }
   if (http_ != nullptr) tell("HTTP", http_->Stop(std::min(left(), absl::Seconds(1))));
   if (committed.ok() && state_.ready) LogInfo("app", "stopped");
   return committed;

@@ -119,6 +119,17 @@ SelfStats AppLiveState::Self() const {
       notifier.last_success_unix_s = absl::ToUnixSeconds(stats.last_success);
     }
   }
+  for (const auto& writer : *deps_.remote_writers) {
+    const RemoteWriteStats stats = writer->stats();
+    RemoteWriteSelfStats& remote = self.remote_writes[writer->name()];
+    remote.results = {{"sent", stats.sent}, {"refused", stats.refused}, {"dropped", stats.dropped}};
+    remote.retries = stats.retries;
+    remote.queue_samples = stats.queue_samples;
+    remote.queue_bytes = stats.queue_bytes;
+    if (stats.last_success != absl::InfinitePast()) {
+      remote.last_success_unix_s = absl::ToUnixSeconds(stats.last_success);
+    }
+  }
   self.limit_hits["notify_alerts"] = deps_.outbox->left_out();
   self.config_last_reload_successful = deps_.state->reload_successful;
   self.config_last_reload_unix_s = deps_.state->reload_unix_s;

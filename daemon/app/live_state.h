@@ -17,6 +17,7 @@
 #include "daemon/notify/silences.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/query/live_state.h"
+#include "daemon/remote_write/remote_writer.h"
 #include "daemon/rules/rule_set.h"
 #include "daemon/store/store.h"
 
@@ -56,6 +57,7 @@ class AppLiveState final : public LiveState {
     std::function<std::shared_ptr<const Snapshot>()> snapshot;
     const Outbox* outbox = nullptr;
     const foreshock::Silences* silences = nullptr;
+    const std::vector<std::unique_ptr<RemoteWriter>>* remote_writers = nullptr;
     std::string data_directory;
     uint64_t store_bytes_max = 0;
     int64_t started_unix_ns = 0;

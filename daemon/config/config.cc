@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/config/notifiers.h"
+#include "daemon/config/remote_writes.h"
 #include "daemon/notify/http_client.h"
 #include "daemon/yaml/yaml.h"
 
@@ -134,6 +135,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   ReadMetrics(root.Get("metrics"), &config);
   config.rules = root.Get("rules").Strings();
   config.notifiers = ReadNotifiers(root.Get("notifiers"));
+  config.remote_writes = ReadRemoteWrites(root.Get("remote_write"));
   const YamlNode external_url = root.Get("external_url");
   config.external_url = external_url.String();
   if (const std::string wrong =
@@ -196,11 +198,12 @@ std::string FormatConfig(const Config& config) {
                       "\nmetrics:\n  top_k: ", config.snapshot.top_k,                         //
                       "\n  series_max: ", config.exporter.series_max,                         //
                       "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
-                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),  //
-                      "\nrules:", rules.empty() ? " []" : rules,                   //
-                      "\nnotifiers:", FormatNotifiers(config.notifiers),           //
-                      "\nexternal_url: \"", config.external_url, "\"",             //
-                      "\nlog_level: ", config.log_level,                           //
+                      "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),   //
+                      "\nrules:", rules.empty() ? " []" : rules,                    //
+                      "\nnotifiers:", FormatNotifiers(config.notifiers),            //
+                      "\nremote_write:", FormatRemoteWrites(config.remote_writes),  //
+                      "\nexternal_url: \"", config.external_url, "\"",              //
+                      "\nlog_level: ", config.log_level,                            //
                       "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
 }
 

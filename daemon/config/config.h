@@ -19,6 +19,7 @@
 #include "daemon/ingest/service.h"
 #include "daemon/notify/options.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/remote_write/options.h"
 #include "daemon/store/retention.h"
 #include "daemon/store/store.h"
 
@@ -40,8 +41,9 @@ struct Config {
   ExporterOptions exporter;
   std::vector<std::string> rules;          // files; reloadable
   std::vector<NotifierOptions> notifiers;  // reloadable
-  std::string external_url;                // of this daemon, for links in messages; reloadable
-  std::string log_level = "info";          // reloadable
+  std::vector<RemoteWriteOptions> remote_writes;
+  std::string external_url;        // of this daemon, for links in messages; reloadable
+  std::string log_level = "info";  // reloadable
   absl::Duration shutdown_deadline = absl::Seconds(10);
 };
 

@@ -56,6 +56,44 @@ class Page final : public prometheus::Collectable {
   const Exporter::Deps& deps_;
 };
 
+void AppendHistogram(const std::string& name, const prometheus::ClientMetric& metric,
+                     const ExportedSample& labelled, std::vector<ExportedSample>* samples) {
+  const auto add = [&](const char* suffix, double value) {
+    ExportedSample sample = labelled;
+    sample.name = absl::StrCat(name, suffix);
+    sample.value = value;
+    samples->push_back(std::move(sample));
+    return &samples->back();
+  };
+  for (const auto& bucket : metric.histogram.bucket) {
+    add("_bucket", static_cast<double>(bucket.cumulative_count))
+        ->labels.emplace_back("le", absl::StrCat(bucket.upper_bound));
+  }
+  const auto count = static_cast<double>(metric.histogram.sample_count);
+  add("_bucket", count)->labels.emplace_back("le", "+Inf");
+  add("_sum", metric.histogram.sample_sum);
+  add("_count", count);
+}
+
+ExportedFamily ToExported(const prometheus::MetricFamily& family) {
+  using Type = ExportedFamily::Type;
+  ExportedFamily exported{.name = family.name, .help = family.help};
+  for (const prometheus::ClientMetric& metric : family.metric) {
+    ExportedSample sample{.name = family.name};
+    for (const auto& label : metric.label) sample.labels.emplace_back(label.name, label.value);
+    if (family.type == prometheus::MetricType::Histogram) {
+      exported.type = Type::kHistogram;
+      AppendHistogram(family.name, metric, sample, &exported.samples);
+      continue;
+    }
+    const bool counter = family.type == prometheus::MetricType::Counter;
+    exported.type = counter ? Type::kCounter : Type::kGauge;
+    sample.value = counter ? metric.counter.value : metric.gauge.value;
+    exported.samples.push_back(std::move(sample));
+  }
+  return exported;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Create(ExporterOptions options, Deps deps) {
@@ -76,6 +114,14 @@ std::string Exporter::Render() const {
   out.imbue(std::locale::classic());
   prometheus::TextSerializer().Serialize(out, Page(options_, deps_).Collect());
   return std::move(out).str();
+}
+
+std::vector<ExportedFamily> Exporter::Read() const {
+  std::vector<ExportedFamily> families;
+  for (const prometheus::MetricFamily& family : Page(options_, deps_).Collect()) {
+    families.push_back(ToExported(family));
+  }
+  return families;
 }
 
 }  // namespace foreshock

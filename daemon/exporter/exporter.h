@@ -12,6 +12,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/base/clock.h"
@@ -25,6 +27,20 @@ struct ExporterOptions {
   // Series of runs on one page, at most 100 000. What does not fit is left out and counted, the
   // least telling first: single units, then percentiles, then layers, then whole runs.
   size_t series_max = 20'000;
+};
+
+// What the page shows of one metric, for who does not scrape it. Value type.
+struct ExportedSample {
+  std::string name{};  // the family's; of a histogram with _bucket, _sum or _count
+  std::vector<std::pair<std::string, std::string>> labels{};
+  double value = 0;  // finite
+};
+struct ExportedFamily {
+  enum class Type { kCounter, kGauge, kHistogram };
+  std::string name{};
+  std::string help{};
+  Type type = Type::kGauge;
+  std::vector<ExportedSample> samples{};
 };
 
 // Thread-safe; a page is made from one snapshot, without a lock.
@@ -45,6 +61,8 @@ class Exporter {
 
   // About 5 us a series.
   std::string Render() const;
+  // The same page as values.
+  std::vector<ExportedFamily> Read() const;
 
  private:
   Exporter(ExporterOptions options, Deps deps);

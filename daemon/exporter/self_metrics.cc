@@ -108,6 +108,28 @@ void AddRules(const SelfStats& self, Families* families) {
   }
 }
 
+void AddRemoteWrites(const SelfStats& self, Families* families) {
+  for (const auto& [remote, stats] : self.remote_writes) {
+    for (const auto& [result, count] : stats.results) {
+      families->Counter("foreshock_remote_write_samples_total",
+                        "Samples pushed, by receiver and what became of them",
+                        {{"remote", remote}, {"result", result}}, static_cast<double>(count));
+    }
+    families->Counter("foreshock_remote_write_retries_total",
+                      "Requests that have to be sent again because the receiver did not take them",
+                      {{"remote", remote}}, static_cast<double>(stats.retries));
+    families->Gauge("foreshock_remote_write_queue_samples", "Samples that wait to be pushed",
+                    {{"remote", remote}}, static_cast<double>(stats.queue_samples));
+    families->Gauge("foreshock_remote_write_queue_bytes", "Compressed bytes that wait to be pushed",
+                    {{"remote", remote}}, static_cast<double>(stats.queue_bytes));
+    if (stats.last_success_unix_s != 0) {
+      families->Gauge("foreshock_remote_write_last_success_timestamp_seconds",
+                      "When the receiver last took samples", {{"remote", remote}},
+                      static_cast<double>(stats.last_success_unix_s));
+    }
+  }
+}
+
 void AddHttp(const SelfStats& self, Families* families) {
   families->Counter("foreshock_http_requests_total", "HTTP requests answered", {},
                     self.http_requests);
@@ -139,6 +161,7 @@ void AddSelf(const SelfStats& self, Families* families) {
   AddIngest(self, families);
   AddStore(self, families);
   AddRules(self, families);
+  AddRemoteWrites(self, families);
   AddHttp(self, families);
 }
 

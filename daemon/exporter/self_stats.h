@@ -16,6 +16,14 @@ struct NotifierSelfStats {
   int64_t last_success_unix_s = 0;          // 0: never
 };
 
+struct RemoteWriteSelfStats {
+  std::map<std::string, uint64_t> results;  // samples by "sent", "refused", "dropped"
+  uint64_t retries = 0;
+  size_t queue_samples = 0;
+  size_t queue_bytes = 0;
+  int64_t last_success_unix_s = 0;  // 0: never
+};
+
 struct SelfStats {
   std::string version;
   bool ready = false;
@@ -58,6 +66,8 @@ struct SelfStats {
   uint64_t rules_evaluated = 0;  // rule and step
   uint32_t alerts_firing = 0;
   std::map<std::string, NotifierSelfStats> notifiers;  // by name
+
+  std::map<std::string, RemoteWriteSelfStats> remote_writes;  // by name
 
   bool config_last_reload_successful = true;
   int64_t config_last_reload_unix_s = 0;  // of the last good one; 0: none yet

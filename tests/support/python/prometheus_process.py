@@ -1,7 +1,9 @@
-"""A real Prometheus of a test's own, on a free loopback port.
+"""A real Prometheus of a test's own, on a free loopback port; or VictoriaMetrics in its place.
 
     with Prometheus(daemon.http) as prometheus:
         wait_until(lambda: prometheus.query("up"), 60, "Prometheus has scraped")
+    with Prometheus() as receiver:
+        ... receiver.write_url ...
 """
 
 import json
@@ -15,23 +17,33 @@ import urllib.parse
 import urllib.request
 
 
-class Prometheus:
-    """Scrapes the given target as job `foreshock` and judges the rule files, every second."""
+def free_address():
+    with socket.socket() as free:  # they cannot be told to take port 0 and say which they got
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
-    def __init__(self, target, rule_files=()):
+
+class Prometheus:
+    """Scrapes the given target as job `foreshock` and judges the rule files, every second.
+
+    Without a target it takes what is pushed to `write_url`.
+    """
+
+    def __init__(self, target=None, rule_files=()):
         self.directory = tempfile.TemporaryDirectory(prefix="foreshock_prometheus_")
         config = pathlib.Path(self.directory.name, "prometheus.yml")
         config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
                           f"rule_files: {json.dumps([str(file) for file in rule_files])}\n"
                           "scrape_configs:\n"
                           "  - job_name: foreshock\n"
-                          f"    static_configs: [{{targets: ['{target}']}}]\n")
-        with socket.socket() as free:  # it cannot be told to take port 0 and say which it got
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+                          f"    static_configs: [{{targets: {[target] if target else []}}}]\n")
+        self.address = free_address()
+        self.write_url = f"http://{self.address}/api/v1/write"
         self.command = [shutil.which("prometheus") or "prometheus", f"--config.file={config}",
                         f"--storage.tsdb.path={self.directory.name}/tsdb",
                         f"--web.listen-address={self.address}", "--log.level=error"]
+        if not target:
+            self.command.append("--web.enable-remote-write-receiver")
 
     def get(self, path, **parameters):
         """`data` of the answer of /api/v1/PATH, or None while it is still starting."""
@@ -59,3 +71,15 @@ class Prometheus:
         self.process.terminate()
         self.process.wait(timeout=30)
         self.directory.cleanup()
+
+
+class VictoriaMetrics(Prometheus):
+    """Takes what is pushed to `write_url`, and answers as Prometheus does."""
+
+    def __init__(self):
+        super().__init__()
+        # Without the delays that a cluster's scrapes need.
+        self.command = [shutil.which("victoria-metrics") or "victoria-metrics",
+                        f"-storageDataPath={self.directory.name}/data",
+                        f"-httpListenAddr={self.address}", "-loggerLevel=ERROR",
+                        "-search.latencyOffset=0s", "-search.disableCache"]

@@ -194,6 +194,68 @@ TEST(ConfigTest, BadNotifiersSayWhatIsAllowedAndShowNoUrl) {
   }
 }
 
+TEST(ConfigTest, ReadsRemoteWritesAndWritesThemBack) {
+  ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("r.yaml", R"(
+data_directory: /tmp/a
+remote_write:
+  - url: http://prometheus:9090/api/v1/write
+  - name: mimir
+    url_file: /etc/foreshock/mimir.url
+    username: "12345"
+    password_env: MIMIR_PASSWORD
+    headers: {X-Scope-OrgID: "team \"a\""}
+    external_labels: {cluster: east, instance: job-1}
+    interval: 30s
+    queue_bytes_max: 1MiB
+    ca_file: /etc/foreshock/ca.pem
+    timeout: 3s
+)"));
+  ASSERT_EQ(config.remote_writes.size(), 2u);
+  EXPECT_EQ(config.remote_writes[0].name, "remote");
+  EXPECT_EQ(config.remote_writes[0].interval, absl::Seconds(15));
+  const RemoteWriteOptions& mimir = config.remote_writes[1];
+  EXPECT_EQ(mimir.url_source.file, "/etc/foreshock/mimir.url");
+  EXPECT_EQ(mimir.password.env, "MIMIR_PASSWORD");
+  EXPECT_EQ(mimir.headers.at("X-Scope-OrgID"), "team \"a\"");
+  EXPECT_EQ(mimir.external_labels.at("cluster"), "east");
+  EXPECT_EQ(mimir.queue_bytes_max, 1u << 20);
+  EXPECT_EQ(mimir.http.timeout, absl::Seconds(3));
+  const std::string text = FormatConfig(config);
+  ASSERT_OK_AND_ASSIGN(const Config again, ParseConfig("again.yaml", text));
+  EXPECT_EQ(FormatConfig(again), text);
+}
+
+TEST(ConfigTest, BadRemoteWritesSayWhatIsAllowedAndShowNoSecret) {
+  struct Case {
+    const char* item;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"{name: x}", "url, url_file and url_env"},
+           Case{"{url: 'http://h', url_env: U}", "url, url_file and url_env"},
+           Case{"{url: 'http://u:hunter2@h'}", "url_file"},
+           Case{"{url: 'http://h', username: u}", "belong together"},
+           Case{"{url: 'http://h', password_file: f}", "belong together"},
+           Case{"{url: 'http://h', password: hunter2}", "password"},
+           Case{"{url: 'http://h', username: u, password_file: f, bearer_token_file: t}",
+                "not both"},
+           Case{"{url: 'http://h', username: 'u:x', password_file: f}", "no ':'"},
+           Case{"{url: 'http://h', headers: {Authorization: hunter2}}", "bearer_token_file"},
+           Case{"{url: 'http://h', headers: {'a b': c}}", "letters, digits"},
+           Case{"{url: 'http://h', headers: {A: \"c\\nd\"}}", "one line"},
+           Case{"{url: 'http://h', external_labels: {1a: c}}", "no name of a label"},
+           Case{"{url: 'http://h', external_labels: {__name__: c}}", "no name of a label"},
+           Case{"{url: 'http://h', interval: 10ms}", "interval"},
+           Case{"{url: 'http://h'}, {url: 'http://h'}", "names are unique"},
+       }) {
+    const auto config = ParseConfig("n.yaml", absl::StrCat("remote_write: [", c.item, "]"));
+    ASSERT_FALSE(config.ok()) << c.item;
+    EXPECT_THAT(std::string(config.status().message()),
+                AllOf(HasSubstr(c.says), HasSubstr("n.yaml:1:"), Not(HasSubstr("hunter2"))))
+        << c.item;
+  }
+}
+
 // What people copy from docs/operations.md is a configuration.
 TEST(ConfigTest, TheExampleOfGettingPagedIsRead) {
   std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) + "/docs/operations.md");

@@ -6,6 +6,7 @@
 #include <locale>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/model/catalogue.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/exporter/pages.h"
@@ -30,6 +31,11 @@ void FillEverything(PageMaker* maker) {
                            .pending = 3,
                            .oldest_pending_s = 1.5,
                            .last_success_unix_s = 1'800'000'000};
+  self.remote_writes["mimir"] = {.results = {{"sent", 5}},
+                                 .retries = 1,
+                                 .queue_samples = 2,
+                                 .queue_bytes = 3,
+                                 .last_success_unix_s = 1'800'000'000};
   self.config_last_reload_unix_s = 1'800'000'000;
   std::vector<Sample> samples;
   for (const IndicatorInfo& info : Indicators()) {
@@ -155,6 +161,30 @@ TEST(ExporterTest, StepIsNeverALabelAndOnlyPendingOrResolvedAlertsAreZero) {
                 .at("foreshock_alert_firing{run=\"exp-42\",rule=\"Delta2EntropyFalls\","
                     "severity=\"critical\",fault=\"low_precision_attention\"}"),
             "0");
+}
+
+// Remote write and a scrape show the same.
+TEST(ExporterTest, ReadGivesTheValuesOfThePage) {
+  PageMaker maker;
+  FillEverything(&maker);
+  const auto page = ReadPage(maker.Page());
+  size_t read = 0;
+  for (const ExportedFamily& family : maker.exporter->Read()) {
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    for (const ExportedSample& sample : family.samples) {
+      const std::string labels =
+          absl::StrJoin(sample.labels, ",", [](std::string* out, const auto& label) {
+            absl::StrAppend(out, label.first, "=\"", label.second, "\"");
+          });
+      const std::string series = labels.empty() ? sample.name : sample.name + "{" + labels + "}";
+      ASSERT_EQ(page.count(series), 1u) << series;
+      double shown = 0;
+      ASSERT_TRUE(absl::SimpleAtod(page.at(series), &shown));
+      EXPECT_DOUBLE_EQ(sample.value, shown) << series;
+      ++read;
+    }
+  }
+  EXPECT_EQ(read, page.size());
 }
 
 TEST(ExporterTest, PassesPromtool) {

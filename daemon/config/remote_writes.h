@@ -1,0 +1,18 @@
+// The `remote_write` list of the configuration file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/remote_write/options.h"
+#include "daemon/yaml/yaml.h"
+
+namespace foreshock {
+
+// Mistakes are recorded in the document.
+std::vector<RemoteWriteOptions> ReadRemoteWrites(const YamlNode& list);
+
+// As ReadRemoteWrites would read it; of secrets the place where they stand.
+std::string FormatRemoteWrites(const std::vector<RemoteWriteOptions>& all);
+
+}  // namespace foreshock

@@ -1,0 +1,28 @@
+// What the configuration says of one receiver of remote write. docs/config.md explains the keys.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "daemon/notify/http_client.h"
+#include "daemon/notify/secret.h"
+
+namespace foreshock {
+
+struct RemoteWriteOptions {
+  std::string name = "remote";  // the label on metrics; unique
+  std::string url{};            // or:
+  SecretSource url_source{};
+  SecretSource bearer_token{};
+  std::string username{};  // of basic authentication, with:
+  SecretSource password{};
+  std::map<std::string, std::string> headers{};          // X-Scope-OrgID and the like
+  std::map<std::string, std::string> external_labels{};  // job and instance where not given
+  absl::Duration interval = absl::Seconds(15);
+  size_t queue_bytes_max = 16u << 20;  // compressed requests that wait
+  HttpClientOptions http{};
+};
+
+}  // namespace foreshock

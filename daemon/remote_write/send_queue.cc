@@ -1,0 +1,99 @@
+#include "daemon/remote_write/send_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
+#include "daemon/notify/channel.h"
+
+namespace foreshock {
+namespace {
+
+// A receiver that comes back is not to wait much longer than it was away.
+constexpr absl::Duration kRetryWaitMax = absl::Seconds(30);
+
+}  // namespace
+
+RemoteSendQueue::RemoteSendQueue(Options options, std::unique_ptr<HttpPoster> poster,
+                                 std::function<double()> random)
+    : options_(std::move(options)), poster_(std::move(poster)), random_(std::move(random)) {}
+
+void RemoteSendQueue::Drop(const EncodedRequest& request, uint64_t* counter) {
+  *counter += request.samples;
+  stats_.queue_samples -= request.samples;
+  stats_.queue_bytes -= request.body.size();
+}
+
+void RemoteSendQueue::Add(std::vector<EncodedRequest> requests) {
+  MutexLock lock(&mutex_);
+  for (EncodedRequest& request : requests) {
+    stats_.queue_samples += request.samples;
+    stats_.queue_bytes += request.body.size();
+    waiting_.push_back(std::move(request));
+  }
+  while (stats_.queue_bytes > options_.bytes_max && !waiting_.empty()) {
+    Drop(waiting_.front(), &stats_.dropped);
+    waiting_.pop_front();
+    LogEvery(absl::StrCat("remote_write.full.", options_.name), LogLevel::kWarning, "remote_write",
+             absl::StrCat("'", options_.name, "': no room for more than ", options_.bytes_max,
+                          " bytes (queue_bytes_max); the oldest samples are dropped"));
+  }
+}
+
+absl::Time RemoteSendQueue::Turn(absl::Time now) {
+  const EncodedRequest* head = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (!head_.has_value() && waiting_.empty()) return absl::InfiniteFuture();
+    if (now < not_before_) return not_before_;
+    if (!head_.has_value()) {
+      head_ = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    head = &*head_;  // nobody else takes it away
+  }
+  const SendResult result =
+      ResultOf(poster_->Post(options_.url, options_.headers, head->body), *poster_);
+  MutexLock lock(&mutex_);
+  Judge(result, now);
+  if (!head_.has_value() && waiting_.empty()) return absl::InfiniteFuture();
+  return std::max(now, not_before_);
+}
+
+void RemoteSendQueue::Judge(const SendResult& result, absl::Time now) {
+  switch (result.outcome) {
+    case SendResult::Outcome::kTaken:
+      Drop(*head_, &stats_.sent);
+      stats_.last_success = now;
+      break;
+    case SendResult::Outcome::kRefused:
+      Drop(*head_, &stats_.refused);
+      LogEvery(absl::StrCat("remote_write.refused.", options_.name), LogLevel::kWarning,
+               "remote_write",
+               absl::StrCat("'", options_.name,
+                            "' refuses samples for good: ", result.status.message()));
+      break;
+    case SendResult::Outcome::kRetry: {
+      ++failures_;
+      ++stats_.retries;
+      const absl::Duration wait = std::min(Backoff(failures_, random_()), kRetryWaitMax);
+      not_before_ = now + std::max(wait, result.retry_after);
+      LogEvery(absl::StrCat("remote_write.retry.", options_.name), LogLevel::kWarning,
+               "remote_write",
+               absl::StrCat("'", options_.name,
+                            "' does not take samples now: ", result.status.message()));
+      return;
+    }
+  }
+  head_.reset();
+  failures_ = 0;
+  not_before_ = absl::InfinitePast();
+}
+
+RemoteWriteStats RemoteSendQueue::stats() const {
+  MutexLock lock(&mutex_);
+  return stats_;
+}
+
+}  // namespace foreshock
