@@ -69,19 +69,28 @@ class Base(unittest.TestCase):
 
 class Prometheus(Base):
 
-    def test_promtool_checks_and_tests_the_alerts_about_the_daemon(self):
-        self.good(run("promtool", "check", "rules", DEPLOY / "prometheus/foreshock-self.yaml"))
-        self.good(run("promtool", "test", "rules", ROOT / "tests/data/prometheus/self_test.yaml"))
+    PARTS = ("self", "fleet")
+
+    def test_promtool_checks_and_tests_the_alerts_about_daemons_and_fleets(self):
+        for part in self.PARTS:
+            self.good(run("promtool", "check", "rules", DEPLOY / f"prometheus/foreshock-{part}.yaml"))
+            self.good(run("promtool", "test", "rules",
+                          ROOT / f"tests/data/prometheus/{part}_test.yaml"))
 
     def rules(self):
-        groups = yaml.safe_load((DEPLOY / "prometheus/foreshock-self.yaml").read_text())["groups"]
-        return [rule for group in groups for rule in group["rules"]]
+        return [rule for part in self.PARTS for group in yaml.safe_load(
+            (DEPLOY / f"prometheus/foreshock-{part}.yaml").read_text())["groups"]
+                for rule in group["rules"]]
 
     def test_every_alert_is_tested_and_says_what_to_do(self):
-        text = (ROOT / "tests/data/prometheus/self_test.yaml").read_text()
+        text = "".join((ROOT / f"tests/data/prometheus/{part}_test.yaml").read_text()
+                       for part in self.PARTS)
         for rule in self.rules():
-            with self.subTest(rule["alert"]):
-                self.assertIn(rule["alert"], text)
+            name = rule.get("alert") or rule["record"]
+            with self.subTest(name):
+                self.assertIn(name, text)
+                if "record" in rule:
+                    continue
                 self.assertIn(rule["labels"]["severity"], ("warning", "critical"))
                 self.assertLessEqual({"summary", "description"}, set(rule["annotations"]))
 
