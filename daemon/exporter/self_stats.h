@@ -14,6 +14,7 @@ struct NotifierSelfStats {
   size_t pending = 0;                       // alerts that wait to be told
   double oldest_pending_s = 0;              // how long the first of them has waited
   int64_t last_success_unix_s = 0;          // 0: never
+  int64_t last_failure_unix_s = 0;          // 0: never
 };
 
 struct SelfStats {
@@ -58,6 +59,7 @@ struct SelfStats {
   uint64_t rules_evaluated = 0;  // rule and step
   uint32_t alerts_firing = 0;
   std::map<std::string, NotifierSelfStats> notifiers;  // by name
+  uint64_t silences = 0;                               // in force
 
   bool config_last_reload_successful = true;
   int64_t config_last_reload_unix_s = 0;  // of the last good one; 0: none yet
