@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/say.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::proxy {
@@ -33,7 +34,7 @@ void AddCommonOptions(CLI::App& verb, Program& program) {
 
 int Finish(const absl::Status& status) {
   if (status.ok()) return kOk;
-  std::fprintf(stderr, "foreshock-proxy: %s\n", std::string(status.message()).c_str());
+  cli::SayErrorLines(absl::StrCat("foreshock-proxy: ", status.message(), "\n"));
   return kFinding;
 }
 
@@ -41,7 +42,7 @@ void PrintWarnings(const std::vector<std::string>& warnings) {
   std::set<std::string> printed;
   for (const std::string& warning : warnings) {
     if (!printed.insert(warning).second) continue;
-    std::fprintf(stderr, "foreshock-proxy: warning: %s\n", warning.c_str());
+    cli::SayError("foreshock-proxy: warning: %s\n", warning);
   }
 }
 

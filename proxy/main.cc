@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "client/cli/say.h"
 #include "proxy/cli.h"
 
 namespace {
@@ -18,10 +19,9 @@ bool BeginsWithACommand(const CLI::App& app, int argc, char** argv) {
     if (verb->get_name() == word) return true;
     names += (names.empty() ? "" : ", ") + verb->get_name();
   }
-  std::fprintf(
-      stderr, "foreshock-proxy: %s; commands are %s\n",
-      word.empty() ? "a command is missing" : ("there is no command '" + word + "'").c_str(),
-      names.c_str());
+  foreshock::cli::SayError(
+      "foreshock-proxy: %s; commands are %s\n",
+      word.empty() ? "a command is missing" : ("there is no command '" + word + "'"), names);
   return false;
 }
 

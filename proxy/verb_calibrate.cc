@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -35,7 +36,8 @@ absl::Status RunCalibrate(const Program& program, const CalibrateArguments& argu
                         {"rarest", stats.frequency.minCoeff()},
                         {"coactivation", stats.coactivation.has_value()}});
     }
-    std::puts(nlohmann::ordered_json{{"file", arguments.file}, {"layers", layers}}.dump(2).c_str());
+    cli::SayExact(absl::StrCat(
+        nlohmann::ordered_json{{"file", arguments.file}, {"layers", layers}}.dump(2), "\n"));
     return absl::OkStatus();
   }
   cli::Table table({{"layer", cli::Align::kRight},
@@ -46,8 +48,8 @@ absl::Status RunCalibrate(const Program& program, const CalibrateArguments& argu
     table.AddRow({absl::StrCat(layer), absl::StrCat(stats.tokens),
                   absl::StrCat(stats.frequency.minCoeff()), stats.coactivation ? "yes" : "no"});
   }
-  std::fputs(table.Render(cli::Terminal(stdout)).c_str(), stdout);
-  std::printf("\n%s written\n", arguments.file.c_str());
+  cli::SayLines(table.Render(cli::Terminal(stdout)));
+  cli::Say("\n%s written\n", arguments.file);
   return absl::OkStatus();
 }
 

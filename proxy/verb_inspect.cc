@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "nlohmann/json.hpp"
 #include "proxy/cli.h"
@@ -53,8 +54,8 @@ void PrintTables(const Source& source) {
   facts.AddRow({"hidden size", absl::StrCat(model.hidden)});
   facts.AddRow({"files", absl::StrCat(source.checkpoint.shards.size())});
   facts.AddRow({"size", FormatBytes(model.bytes())});
-  std::fputs(facts.Render(out).c_str(), stdout);
-  std::puts("");
+  cli::SayLines(facts.Render(out));
+  cli::Say("\n");
   Table parts({{"part"}, {"size", Align::kRight}, {"share", Align::kRight}, {"when pruned"}});
   const auto part = [&](const char* name, uint64_t bytes, const char* action) {
     const double share = static_cast<double>(bytes) / static_cast<double>(model.bytes());
@@ -64,8 +65,8 @@ void PrintTables(const Source& source) {
   part("router", model.router_bytes, "rows of kept experts");
   part("shared experts", model.shared_bytes, "copied");
   part("everything else", model.other_bytes, "copied");
-  std::fputs(parts.Render(out).c_str(), stdout);
-  std::puts("");
+  cli::SayLines(parts.Render(out));
+  cli::Say("\n");
   Table keeps(
       {{"keep", Align::kRight}, {"size", Align::kRight}, {"pruned", Align::kRight}, {"remarks"}});
   for (const int keep : Candidates(model)) {
@@ -76,7 +77,7 @@ void PrintTables(const Source& source) {
          FormatBytes(model.bytes() - model.BytesWith(keep)),
          absl::StrCat(check.errors.empty() ? "" : "impossible: ", absl::StrJoin(remarks, "; "))});
   }
-  std::fputs(keeps.Render(out).c_str(), stdout);
+  cli::SayLines(keeps.Render(out));
 }
 
 void PrintInspectJson(const Source& source) {
@@ -114,7 +115,8 @@ void PrintInspectJson(const Source& source) {
                                            {"other", model.other_bytes},
                                            {"all", model.bytes()}}},
                                          {"keep", keeps}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  cli::SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 int Inspect(const Program& program) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -97,13 +98,13 @@ void PrintReport(const Report& report, double accelerator_gib) {
   size.AddRow({absl::StrCat("accelerators of ", accelerator_gib, " GiB, weights alone"),
                absl::StrCat(Accelerators(report.bytes_before, accelerator_gib)),
                absl::StrCat(Accelerators(report.bytes_after, accelerator_gib))});
-  std::fputs(size.Render(out).c_str(), stdout);
-  std::printf("\nall %s of the proxy's files are what the source and the plan give\n",
-              FormatBytes(report.bytes_compared).c_str());
+  cli::SayLines(size.Render(out));
+  cli::Say("\nall %s of the proxy's files are what the source and the plan give\n",
+           FormatBytes(report.bytes_compared));
   for (const std::string& change : report.config_changes) {
-    std::printf("config.json: %s\n", change.c_str());
+    cli::Say("config.json: %s\n", change);
   }
-  std::puts("");
+  cli::Say("\n");
   cli::Table layers({{"layer", Align::kRight},
                      {"survival", Align::kRight},
                      {"kept prob.", Align::kRight},
@@ -129,10 +130,10 @@ void PrintReport(const Report& report, double accelerator_gib) {
          Cell(layer.rows_after.weight_similarity), Cell(layer.rows_before.centred_conditioning),
          Cell(layer.rows_after.centred_conditioning)});
   }
-  std::fputs(layers.Render(out).c_str(), stdout);
-  std::printf("\nsurvival over all layers: %s\n", Cell(report.survival).c_str());
-  for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
-  std::printf("\n%s\n", kRulesOfUse);
+  cli::SayLines(layers.Render(out));
+  cli::Say("\nsurvival over all layers: %s\n", Cell(report.survival));
+  for (const std::string& note : report.notes) cli::Say("note: %s\n", note);
+  cli::SayLines(absl::StrCat("\n", kRulesOfUse, "\n"));
 }
 
 absl::Status RunReport(const Program& program, const ReportArguments& arguments) {
@@ -155,7 +156,7 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
   const std::string json = JsonOf(report, arguments.accelerator_gib).dump(2) + "\n";
   if (!arguments.file.empty()) FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.file, json));
   if (program.json) {
-    std::fputs(json.c_str(), stdout);
+    cli::SayExact(json);
   } else {
     PrintReport(report, arguments.accelerator_gib);
   }

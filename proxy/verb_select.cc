@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "daemon/base/status_macros.h"
 #include "proxy/verb_select.h"
@@ -22,7 +23,7 @@ absl::Status RunSelect(const Program& program, const SelectArguments& arguments,
   FORESHOCK_RETURN_IF_ERROR(WriteWhole(file, text));
   PrintWarnings(plan.warnings);
   if (program.json) {
-    std::fputs(text.c_str(), stdout);
+    cli::SayExact(text);
     return absl::OkStatus();
   }
   cli::Table table({{"layer", cli::Align::kRight},
@@ -32,8 +33,8 @@ absl::Status RunSelect(const Program& program, const SelectArguments& arguments,
     table.AddRow({absl::StrCat(layer.layer), absl::StrCat(layer.kept.size(), " of ", plan.experts),
                   absl::StrCat(layer.unseen.size())});
   }
-  std::fputs(table.Render(cli::Terminal(stdout)).c_str(), stdout);
-  std::printf("\n%s written\n", file.c_str());
+  cli::SayLines(table.Render(cli::Terminal(stdout)));
+  cli::Say("\n%s written\n", file);
   return absl::OkStatus();
 }
 

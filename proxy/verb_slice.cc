@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -43,7 +44,8 @@ void PrintCutJson(const Cut& cut, const SliceArguments& arguments, const Assembl
                                          {"renumbered", tally(cut.kept)},
                                          {"dropped", tally(cut.dropped)},
                                          {"warnings", cut.warnings}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  cli::SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 void PrintCut(const Cut& cut, const SliceArguments& arguments, const Assembled& assembled) {
@@ -56,18 +58,19 @@ void PrintCut(const Cut& cut, const SliceArguments& arguments, const Assembled& 
   row("cut to the kept experts", cut.sliced);
   row("of kept experts", cut.kept);
   row("dropped", cut.dropped);
-  std::fputs(table.Render(cli::Terminal(stdout)).c_str(), stdout);
+  cli::SayLines(table.Render(cli::Terminal(stdout)));
   if (arguments.dry_run) {
-    std::printf("\n%s would take %s in %zu files; nothing was written\n", arguments.out.c_str(),
-                FormatBytes(cut.bytes).c_str(), cut.shards.size());
+    cli::Say("\n%s would take %s in %zu files; nothing was written\n", arguments.out,
+             FormatBytes(cut.bytes), cut.shards.size());
     return;
   }
   const std::string before =
       assembled.shards_kept == 0
           ? ""
           : absl::StrCat(", ", assembled.shards_kept, " of them by an earlier attempt");
-  std::printf("\n%s written: %s in %zu files%s\n\n%s\n", arguments.out.c_str(),
-              FormatBytes(cut.bytes).c_str(), cut.shards.size(), before.c_str(), kRulesOfUse);
+  cli::Say("\n%s written: %s in %zu files%s\n", arguments.out, FormatBytes(cut.bytes),
+           cut.shards.size(), before);
+  cli::SayLines(absl::StrCat("\n", kRulesOfUse, "\n"));
 }
 
 absl::Status RunSlice(const Program& program, const SliceArguments& arguments,

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/firing.h"
 #include "client/cli/format.h"
 
 namespace foreshock::cli {
@@ -18,24 +18,7 @@ constexpr size_t kLabelWidth = 11;
 
 Style StyleOf(const v1::Alert& alert) {
   if (alert.state() == v1::ALERT_STATE_RESOLVED) return Style::kGreen;
-  if (alert.severity() == "critical") return Style::kRedBold;
-  return alert.severity() == "warning" ? Style::kYellowBold : Style::kCyan;
-}
-
-// Words of `text` in lines of at most `columns`.
-std::vector<std::string> Wrap(const std::string& text, size_t columns) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (const absl::string_view word :
-       absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty())) {
-    if (!line.empty() && DisplayWidth(line) + 1 + DisplayWidth(word) > columns) {
-      lines.push_back(line);
-      line.clear();
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-  }
-  if (!line.empty()) lines.push_back(line);
-  return lines;
+  return SeverityStyle(alert.severity());
 }
 
 std::string Since(const v1::Alert& alert) {
@@ -123,12 +106,10 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
       first = false;
     }
   };
-  absl::StrAppend(
-      &block, bar, " ",
-      terminal.Paint(StyleOf(alert),
-                     absl::StrCat(absl::AsciiStrToUpper(alert.severity()), "  ",
-                                  alert.fault().empty() ? alert.rule() : alert.fault())),
-      "  ", StateName(alert.state()), "\n");
+  const std::string head = absl::StrCat(absl::AsciiStrToUpper(alert.severity()), "  ",
+                                        alert.fault().empty() ? alert.rule() : alert.fault());
+  absl::StrAppend(&block, bar, " ", terminal.Paint(StyleOf(alert), Printable(head)), "  ",
+                  StateName(alert.state()), "\n");
   row("says", alert.summary());
   row("rule", alert.rule());
   row("run", absl::StrCat(alert.run(), ", attempt ", alert.attempt()));

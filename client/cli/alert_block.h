@@ -8,7 +8,7 @@
 
 namespace foreshock::cli {
 
-// Several lines, each ended by a line feed.
+// Several lines, each ended by a line feed, for SayLines.
 std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal);
 
 // One line without line feed: severity, fault, rule, where and step.

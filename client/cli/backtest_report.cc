@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "client/cli/terminal.h"
 #include "nlohmann/json.hpp"
@@ -72,7 +73,7 @@ void PrintOutcomes(const BacktestWork& work, const Terminal& out) {
                     YesNo(outcome.named)});
     }
   }
-  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+  if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
 void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
@@ -96,7 +97,7 @@ void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
                     known ? Rate(PerTenThousand(rule.healthy_alerts, split.healthy_steps)) : "-"});
     }
   }
-  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+  if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
 void PrintRuns(const BacktestWork& work, const Terminal& out) {
@@ -132,7 +133,7 @@ void PrintRuns(const BacktestWork& work, const Terminal& out) {
                {OrDash(verdict.lead_steps), YesNo(verdict.named), VerdictText(verdict, out)});
     table.AddRow(std::move(row));
   }
-  if (!table.empty()) std::printf("%s\n", table.Render(out).c_str());
+  if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
 void PrintSplit(const SplitSummary& split, const Terminal& out) {
@@ -166,11 +167,9 @@ void PrintSplit(const SplitSummary& split, const Terminal& out) {
         " with 95 % confidence");
   }
   const bool good = split.missed == 0;
-  std::printf(
-      "%s %s: %s\n",
-      scored == 0 ? " " : out.Paint(good ? Style::kGreen : Style::kRed, good ? "✓" : "✗").c_str(),
-      out.Paint(Style::kBold, split.split.empty() ? "without labels" : split.split).c_str(),
-      text.c_str());
+  Say("%s %s: %s\n",
+      scored == 0 ? " " : out.Paint(good ? Style::kGreen : Style::kRed, good ? "✓" : "✗"),
+      out.Paint(Style::kBold, split.split.empty() ? "without labels" : split.split), text);
 }
 
 nlohmann::json ToJson(const std::optional<int64_t>& step) {
@@ -319,10 +318,9 @@ void PrintBacktest(const RuleSet& rules, const BacktestWork& work) {
   PrintRules(splits, out);
   PrintRuns(work, out);
   for (const BacktestRun& run : work.runs) {
-    for (const std::string& note : run.notes)
-      std::printf("  %s: %s\n", run.name.c_str(), note.c_str());
+    for (const std::string& note : run.notes) Say("  %s: %s\n", run.name, note);
     if (run.status.ok() && !run.plot.empty()) {
-      std::printf("  %s: drawn into %s\n", run.name.c_str(), run.plot.c_str());
+      Say("  %s: drawn into %s\n", run.name, run.plot);
     }
   }
   for (const SplitSummary& split : splits) PrintSplit(split, out);
@@ -348,7 +346,8 @@ void PrintBacktestAsJson(const BacktestArguments& arguments, const RuleSet& rule
                                  {"splits", splits},
                                  {"not_given", work.not_given},
                                  {"errors", errors}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 }  // namespace foreshock::cli

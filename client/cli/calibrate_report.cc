@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "nlohmann/json.hpp"
 
@@ -55,30 +56,28 @@ void PrintCalibration(const CalibrateReport& report) {
          rule.changed() ? out.Paint(Style::kYellow, absl::StrFormat("%.6g", rule.limit)) : "-",
          RateText(rule.rate), RateText(rule.rate_bound)});
   }
-  std::fputs(table.Render(out).c_str(), stdout);
+  SayLines(table.Render(out));
 
   const Calibration& found = report.calibration;
-  std::printf("\nBudget: %.3g alerts of severity %s in 1e6 steps, shared by %s.\n",
-              1e6 * found.alerts_per_step, report.budget.severity.c_str(),
-              Plural(found.guards, "guard").c_str());
-  std::printf(
-      "History: %s steps of %s. By itself it shows no rate under %s in 1e6 steps; what is rarer\n"
+  Say("\nBudget: %.3g alerts of severity %s in 1e6 steps, shared by %s.\n",
+      1e6 * found.alerts_per_step, report.budget.severity, Plural(found.guards, "guard"));
+  Say("History: %s steps of %s. By itself it shows no rate under %s in 1e6 steps; what is rarer\n"
       "is extrapolated. \"At most\" holds with %.0f %% confidence (docs/calibration.md).\n",
-      FormatCount(report.steps).c_str(), Plural(report.runs.size(), "run").c_str(),
-      RateText(1e6 * found.rate_shown).c_str(), 100 * report.confidence);
+      FormatCount(report.steps), Plural(report.runs.size(), "run"),
+      RateText(1e6 * found.rate_shown), 100 * report.confidence);
   const bool changed = std::any_of(found.rules.begin(), found.rules.end(),
                                    [](const RuleCalibration& rule) { return rule.changed(); });
-  std::printf("%s these runs have %s.\n",
-              changed ? "With the new limits" : "No limit was changed; as they are,",
-              AlertWord(report.budget, report.alerts_after).c_str());
+  Say("%s these runs have %s.\n",
+      changed ? "With the new limits" : "No limit was changed; as they are,",
+      AlertWord(report.budget, report.alerts_after));
   for (const RuleCalibration& rule : found.rules) {
     if (rule.role != Role::kGuard) continue;
-    std::printf("  %s: %s\n", rule.rule.c_str(), rule.reason.c_str());
+    Say("  %s: %s\n", rule.rule, rule.reason);
   }
   for (const std::string& route : found.routes_unguarded) {
-    std::printf("  not kept by any limit: %s\n", route.c_str());
+    Say("  not kept by any limit: %s\n", route);
   }
-  for (const std::string& file : report.written) std::printf("Written: %s\n", file.c_str());
+  for (const std::string& file : report.written) Say("Written: %s\n", file);
 }
 
 void PrintCalibrationAsJson(const CalibrateReport& report) {
@@ -119,7 +118,8 @@ void PrintCalibrationAsJson(const CalibrateReport& report) {
       {"not_kept_by_any_limit", report.calibration.routes_unguarded},
       {"written", report.written},
       {"rules", rules}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 }  // namespace foreshock::cli

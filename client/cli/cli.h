@@ -7,7 +7,7 @@
 //   return program.exit_code;
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
@@ -15,6 +15,7 @@
 
 namespace CLI {
 class App;
+class Validator;
 }  // namespace CLI
 
 namespace foreshock::cli {
@@ -40,8 +41,10 @@ struct Program {
   int exit_code = kOk;
 };
 
-// For CLI::Option::check: a number from min to max. CLI::Range takes "nan" for one.
-std::function<std::string(const std::string&)> NumberBetween(double min, double max);
+// For CLI::Option::check: a number, or a whole number, from min to max; --help shows the range.
+// CLI::Range takes "nan" for a number, and shows its own words for one.
+CLI::Validator NumberBetween(double min, double max);
+CLI::Validator WholeBetween(int64_t min, int64_t max);
 
 // --server, --timeout.
 void AddServerOptions(CLI::App& verb, Program& program);
@@ -49,6 +52,9 @@ void AddServerOptions(CLI::App& verb, Program& program);
 void AddConnectionOptions(CLI::App& verb, Program& program);
 // --output alone, for verbs that need no daemon.
 void AddOutputOption(CLI::App& verb, Program& program);
+
+// --http, and FORESHOCK_HTTP.
+void AddHttpOption(CLI::App& verb, std::string* address);
 
 void AddReplay(CLI::App& app, Program& program);
 void AddImport(CLI::App& app, Program& program);
@@ -58,6 +64,7 @@ void AddExport(CLI::App& app, Program& program);
 void AddAlerts(CLI::App& app, Program& program);
 void AddAlertActions(CLI::App& alerts, Program& program);  // ack, silence, silences, unsilence
 void AddEvents(CLI::App& app, Program& program);
+void AddTop(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);

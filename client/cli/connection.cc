@@ -1,11 +1,11 @@
 #include "client/cli/connection.h"
 
 #include <chrono>
-#include <cstdio>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/say.h"
 
 namespace foreshock::cli {
 
@@ -51,18 +51,16 @@ std::unique_ptr<grpc::ClientContext> Connection::Context() const {
 int Connection::Report(const absl::Status& status) const {
   const int code = ExitCodeFor(status);
   if (code == kUnreachable) {
-    std::fprintf(
-        stderr,
+    SayError(
         "foreshock: no answer from foreshockd at %s (%s)\n"
         "  Is it running there? Start it with `foreshockd --data-dir DIR`, or name another\n"
         "  address with --server HOST:PORT or FORESHOCK_SERVER. `foreshock doctor` says more.\n",
-        settings_.server.c_str(), std::string(status.message()).c_str());
+        settings_.server, status.message());
     if (!absl::StrContains(settings_.server, ':')) {
-      std::fprintf(stderr, "  The address names no port; foreshockd's own is %s:7317.\n",
-                   settings_.server.c_str());
+      SayError("  The address names no port; foreshockd's own is %s:7317.\n", settings_.server);
     }
   } else {
-    std::fprintf(stderr, "foreshock: %s\n", std::string(status.message()).c_str());
+    SayErrorLines(absl::StrCat("foreshock: ", status.message(), "\n"));
   }
   return code;
 }

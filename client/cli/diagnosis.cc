@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/connection.h"
+#include "client/cli/daemon_metrics.h"
 #include "client/cli/format.h"
 #include "client/cli/http_probe.h"
 #include "client/cli/wire/health.grpc.pb.h"
@@ -159,18 +159,47 @@ void CheckHttp(const std::string& address, absl::Duration timeout, Diagnosis& di
                  "run a time service (chrony, systemd-timesyncd) on both machines"));
 }
 
+// Whether people are told of alerts.
+void CheckNotifiers(const DaemonMetrics& metrics, Diagnosis& diagnosis) {
+  auto& findings = diagnosis.findings;
+  if (metrics.notifiers.empty()) {
+    findings.push_back(Warn("notifiers", "none is configured: nobody is told of alerts",
+                            "name some under notifiers: in the configuration"));
+  }
+  const absl::Time now = absl::Now();
+  for (const NotifierMetrics& notifier : metrics.notifiers) {
+    const std::string text = NotifierText(notifier, now);
+    const char* const mend =
+        "the daemon's log says what the receiver answered; is its address or key wrong, or is it "
+        "down?";
+    switch (notifier.health()) {
+      case NotifierMetrics::Health::kGood:
+        findings.push_back(Good("notifiers", text));
+        break;
+      case NotifierMetrics::Health::kTrouble:
+        findings.push_back(Warn("notifiers", text, mend));
+        break;
+      case NotifierMetrics::Health::kBad:
+        findings.push_back(Bad("notifiers", text, mend));
+        break;
+    }
+  }
+  if (metrics.silences > 0) {
+    findings.push_back(Good("silences", absl::StrCat(FormatCount(metrics.silences),
+                                                     " in force: foreshock alerts silences")));
+  }
+}
+
 void CheckMetrics(const std::string& address, absl::Duration timeout, Diagnosis& diagnosis) {
-  const auto answer = HttpGet(address, "/metrics", timeout);
-  const bool good =
-      answer.ok() && answer->status == 200 && absl::StrContains(answer->body, "foreshock_");
+  const auto metrics = ReadDaemonMetrics(address, timeout);
+  if (!metrics.ok()) {
+    diagnosis.findings.push_back(Bad("metrics", std::string(metrics.status().message()),
+                                     "is the HTTP server at this address a foreshockd?"));
+    return;
+  }
   diagnosis.findings.push_back(
-      good ? Good("metrics",
-                  absl::StrCat("http://", address, "/metrics, ", FormatBytes(answer->body.size())))
-           : Bad("metrics",
-                 answer.ok() ? absl::StrCat("/metrics answers ", answer->status,
-                                            " without a metric of Foreshock")
-                             : std::string(answer.status().message()),
-                 "is the HTTP server at this address a foreshockd?"));
+      Good("metrics", absl::StrCat("http://", address, "/metrics answers")));
+  CheckNotifiers(*metrics, diagnosis);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/alert_block.h"
 #include "client/cli/format.h"
+#include "client/cli/headlines.h"
 #include "client/cli/points.h"
 #include "daemon/base/clock.h"
 
@@ -15,31 +16,8 @@ namespace {
 
 constexpr absl::Duration kPollEvery = absl::Milliseconds(200);
 
-// Which series stand for the run: the one of the whole run (not those of single ranks), or the
-// layer with the lowest or highest mean over its heads.
-enum class Pick { kWholeRun, kLowestLayer, kHighestLayer };
-
-struct Headline {
-  const char* title;
-  const char* indicator;
-  Pick pick;
-  size_t width;
-};
-
-// L2 behind a value names the layer it comes from.
-constexpr Headline kHeadlines[] = {
-    {"loss", "train.loss", Pick::kWholeRun, 8},
-    {"grad norm", "train.grad_norm", Pick::kWholeRun, 9},
-    {"QK entropy", "attn.delta2.entropy_ratio_l1", Pick::kLowestLayer, 12},
-    {"QK norm", "attn.delta2.relative_norm", Pick::kHighestLayer, 12},
-    {"logit max", "attn.logits.max", Pick::kHighestLayer, 11},
-    {"router entropy", "router.token_entropy_ratio", Pick::kLowestLayer, 14},
-    {"load entropy", "load.entropy_ratio", Pick::kLowestLayer, 12},
-};
-
-std::string RightAligned(const std::string& text, size_t width) {
-  const size_t used = DisplayWidth(text);
-  return used >= width ? text : std::string(width - used, ' ') + text;
+std::string RightAligned(const std::string& text, int width) {
+  return PadLeft(text, std::max(static_cast<size_t>(width), DisplayWidth(text)));
 }
 
 }  // namespace
@@ -163,8 +141,8 @@ std::string LiveView::StepLine(const SeenAlert& seen) const {
       RightAligned(absl::StrCat(step), 8), "  ",
       terminal_.Paint(
           Style::kDim,
-          absl::StrCat("· ", raised ? "now " : "", alert.severity(), ": ", alert.rule(), ", ",
-                       FormatWhere(alert),
+          absl::StrCat("· ", raised ? "now " : "", alert.severity(), ": ", Printable(alert.rule()),
+                       ", ", Printable(FormatWhere(alert)),
                        over ? absl::StrCat(", over; fired at step ", alert.firing_step()) : "")),
       "\n");
 }

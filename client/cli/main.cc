@@ -5,6 +5,10 @@
 #include <string>
 
 #include "client/cli/cli.h"
+#include "client/cli/say.h"
+
+using foreshock::cli::SayError;
+using foreshock::cli::SayErrorLines;
 
 namespace {
 
@@ -17,27 +21,37 @@ bool NamesACommand(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; at->get_require_subcommand_min() > 0; ++i) {
     if (i == argc) {
       const std::string parent = at == &app ? "" : app.get_name();
-      std::fputs(at->help(parent).c_str(), stderr);
+      SayErrorLines(at->help(parent));
       return false;
     }
     const std::string word = argv[i];
     if (word == "-h" || word == "--help" || word == "--version") return true;
     if (word[0] == '-') {
-      std::fprintf(stderr, "%s: a command comes first, its options after it: %s COMMAND %s ...\n",
-                   app.get_name().c_str(), path.c_str(), word.c_str());
+      SayError("%s: a command comes first, its options after it: %s COMMAND %s ...\n",
+               app.get_name(), path, word);
       return false;
     }
     const auto named =
         at->get_subcommands([&](const CLI::App* verb) { return verb->get_name() == word; });
     if (named.empty()) {
-      std::fprintf(stderr, "%s: there is no command '%s'; `%s --help` lists them\n",
-                   app.get_name().c_str(), word.c_str(), path.c_str());
+      SayError("%s: there is no command '%s'; `%s --help` lists them\n", app.get_name(), word,
+               path);
       return false;
     }
     at = named[0];
     path += " " + word;
   }
   return true;
+}
+
+// "foreshock query: --steps is missing ...": which command it was, and where its options are told.
+std::string WrongUsage(const CLI::App* app, const CLI::Error& error) {
+  std::string command = app->get_name();
+  for (const CLI::App* at = app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().back();
+    command += " " + at->get_name();
+  }
+  return command + ": " + error.what() + "\n  `" + command + " --help` says what is allowed\n";
 }
 
 }  // namespace
@@ -59,6 +73,7 @@ int main(int argc, char** argv) {
   AddExport(app, program);
   AddAlerts(app, program);
   AddEvents(app, program);
+  AddTop(app, program);
   AddSummary(app, program);
   AddStatus(app, program);
   AddDoctor(app, program);
@@ -76,6 +91,7 @@ int main(int argc, char** argv) {
       "  foreshock alerts                      what fires, and what to do about it\n"
       "  foreshock doctor                      is everything all right?");
   if (!NamesACommand(app, argc, argv)) return kUsage;
+  app.failure_message(WrongUsage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -10,12 +9,24 @@
 
 namespace foreshock::cli {
 
-std::function<std::string(const std::string&)> NumberBetween(double min, double max) {
-  return [min, max](const std::string& text) {
-    double number = 0;
-    const bool good = absl::SimpleAtod(text, &number) && number >= min && number <= max;
-    return good ? "" : absl::StrCat("'", text, "' is no number from ", min, " to ", max);
-  };
+CLI::Validator NumberBetween(double min, double max) {
+  return CLI::Validator(
+      [min, max](std::string& text) {
+        double number = 0;
+        const bool good = absl::SimpleAtod(text, &number) && number >= min && number <= max;
+        return good ? "" : absl::StrCat("'", text, "' is no number from ", min, " to ", max);
+      },
+      absl::StrCat(min, "..", max));
+}
+
+CLI::Validator WholeBetween(int64_t min, int64_t max) {
+  return CLI::Validator(
+      [min, max](std::string& text) {
+        int64_t number = 0;
+        const bool good = absl::SimpleAtoi(text, &number) && number >= min && number <= max;
+        return good ? "" : absl::StrCat("'", text, "' is no whole number from ", min, " to ", max);
+      },
+      absl::StrCat(min, "..", max));
 }
 
 void AddOutputOption(CLI::App& verb, Program& program) {
@@ -25,6 +36,13 @@ void AddOutputOption(CLI::App& verb, Program& program) {
       ->transform(OneOf(kOutputs))
       ->type_name("FORMAT")
       ->default_str("table");
+}
+
+void AddHttpOption(CLI::App& verb, std::string* address) {
+  verb.add_option("--http", *address, "HTTP address of foreshockd")
+      ->envname("FORESHOCK_HTTP")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
 }
 
 void AddServerOptions(CLI::App& verb, Program& program) {

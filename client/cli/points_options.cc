@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/cli.h"
 #include "client/cli/one_of.h"
 #include "client/cli/step_range.h"
 
@@ -53,7 +54,7 @@ CLI::Option* AddPointsOptions(CLI::App& verb, PointsOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N")
-      ->check(CLI::Range(-1, 1 << 20).description(""));
+      ->check(WholeBetween(-1, 1 << 20));
   verb.add_option("--unit", options->unit, "only series of a head, expert, rank, ...")
       ->transform(OneOf(kUnits))
       ->type_name("UNIT");

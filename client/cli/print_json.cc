@@ -2,7 +2,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include <cstdio>
+#include "client/cli/say.h"
 
 namespace foreshock::cli {
 
@@ -19,8 +19,8 @@ std::string ToJson(const google::protobuf::Message& message) {
 
 void PrintJson(const google::protobuf::Message& message) {
   const std::string json = ToJson(message);
-  std::fwrite(json.data(), 1, json.size(), stdout);
-  if (json.empty() || json.back() != '\n') std::fputc('\n', stdout);
+  SayExact(json);
+  if (json.empty() || json.back() != '\n') SayExact("\n");
 }
 
 }  // namespace foreshock::cli

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/say.h"
 #include "daemon/base/clock.h"
 
 namespace foreshock::cli {
@@ -34,8 +35,8 @@ void Progress::Update(uint64_t done, const std::string& note) {
     DrawLocked();
   } else if (now >= next_line_) {
     next_line_ = now + kLineEvery;
-    std::fprintf(stderr, "%s: %3.0f %%, %s\n", label_.c_str(),
-                 100.0 * static_cast<double>(done_) / static_cast<double>(total_), note_.c_str());
+    SayError("%s: %3.0f %%, %s\n", label_,
+             100.0 * static_cast<double>(done_) / static_cast<double>(total_), note_);
   }
 }
 
@@ -43,7 +44,7 @@ void Progress::Print(const std::string& text) {
   MutexLock lock(&mutex_);
   const bool shown = shown_;
   ClearLocked();
-  std::fputs(text.c_str(), stdout);
+  SayLines(text);
   std::fflush(stdout);
   if (shown) DrawLocked();
 }
@@ -60,7 +61,9 @@ void Progress::DrawLocked() {
   for (size_t i = 0; i < kBarColumns; ++i) bar += i < full ? "━" : "╌";
   const std::string line = absl::StrFormat("%s %s %3.0f %%  %s", label_,
                                            terminal_.Paint(Style::kCyan, bar), share * 100, note_);
-  std::fprintf(stderr, "\r\033[K%s", line.c_str());
+  // A line that wraps could not be drawn over.
+  const std::string shown = Fit(Printable(line), static_cast<size_t>(terminal_.columns()) - 1);
+  std::fprintf(stderr, "\r\033[K%s", terminal_.Encode(shown).c_str());
   std::fflush(stderr);
   shown_ = true;
 }

@@ -127,6 +127,7 @@ void RankStream::Take(const v1::Ack& ack) {
   counts_.duplicates += ack.duplicates();
   for (const v1::Rejection& rejection : ack.rejections()) {
     ++counts_.rejected;
+    if (!rejection.has_summary_index()) ++counts_.reports_rejected;
     if (counts_.reasons.size() < kReasonsMax) {
       counts_.reasons.push_back(absl::StrCat(
           "rank ", rank_, ", report ", rejection.seq(),

@@ -46,6 +46,7 @@ class RankStream {
     uint64_t acked_seq = 0;
     uint64_t duplicates = 0;
     uint64_t rejected = 0;             // summaries and reports
+    uint64_t reports_rejected = 0;     // whole
     std::vector<std::string> reasons;  // of the first kReasonsMax
   };
   static constexpr size_t kReasonsMax = 8;

@@ -61,6 +61,7 @@ absl::Status Replayer::CloseAll() {
     const RankStream::Counts counts = rank->counts();
     totals_.duplicates += counts.duplicates;
     totals_.rejected += counts.rejected;
+    totals_.reports_rejected += counts.reports_rejected;
     for (const std::string& reason : counts.reasons) {
       if (totals_.reasons.size() < RankStream::kReasonsMax) totals_.reasons.push_back(reason);
     }

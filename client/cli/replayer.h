@@ -33,10 +33,11 @@ struct ReplayTotals {
   std::string run;
   std::set<uint32_t> attempts;
   uint64_t streams = 0;
-  uint64_t reports = 0;     // sent
-  uint64_t skipped = 0;     // not sent: committed by an earlier replay
-  uint64_t duplicates = 0;  // sent, but committed before
-  uint64_t rejected = 0;
+  uint64_t reports = 0;           // sent
+  uint64_t skipped = 0;           // not sent: committed by an earlier replay
+  uint64_t duplicates = 0;        // sent, but committed before
+  uint64_t rejected = 0;          // reports, and single summaries of others
+  uint64_t reports_rejected = 0;  // whole
   int64_t last_step = -1;
   std::vector<std::string> reasons;  // the first rejections
 };

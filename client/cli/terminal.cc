@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace foreshock::cli {
@@ -18,6 +20,15 @@ bool EnvironmentSet(const char* name) {
 bool DumbTerminal() {
   const char* term = std::getenv("TERM");
   return term == nullptr || absl::string_view(term) == "dumb" || *term == '\0';
+}
+
+bool LocaleIsUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (!EnvironmentSet(name)) continue;
+    const std::string locale = absl::AsciiStrToLower(std::getenv(name));
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
+  }
+  return true;
 }
 
 absl::string_view Code(Style style) {
@@ -49,6 +60,7 @@ absl::string_view Code(Style style) {
 Terminal::Terminal(FILE* stream)
     : is_tty_(isatty(fileno(stream)) == 1),
       color_(is_tty_ && !EnvironmentSet("NO_COLOR") && !DumbTerminal()),
+      utf8_(LocaleIsUtf8()),
       columns_(100) {
   winsize size{};
   if (is_tty_ && ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
@@ -57,20 +69,20 @@ Terminal::Terminal(FILE* stream)
 }
 
 std::string Terminal::Paint(Style style, absl::string_view text) const {
-  if (!color_ || style == Style::kPlain || text.empty()) return std::string(text);
-  return absl::StrCat("\033[", Code(style), "m", text, "\033[0m");
+  return color_ ? Painted(style, text) : std::string(text);
 }
 
-size_t DisplayWidth(absl::string_view text) {
-  size_t width = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\033') {  // to the letter that ends the sequence
-      while (i < text.size() && text[i] != 'm') ++i;
-    } else if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
-      ++width;
+std::string Terminal::Encode(absl::string_view text) const {
+  std::string out;
+  for (const Span& span : Spans(text)) {
+    const std::string shown = utf8_ ? span.text : ToAscii(span.text);
+    if (color_ && span.style != Style::kPlain) {
+      absl::StrAppend(&out, "\033[", Code(span.style), "m", shown, "\033[0m");
+    } else {
+      absl::StrAppend(&out, shown);
     }
   }
-  return width;
+  return out;
 }
 
 }  // namespace foreshock::cli

@@ -13,6 +13,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 
 namespace foreshock::cli {
@@ -42,8 +43,8 @@ int Acknowledge(const Settings& settings, const ActionOptions& options) {
     PrintJson(response);
   } else {
     const v1::Alert& alert = response.alert();
-    std::printf("%s of run %s is yours (%s); it is told again only when it is graver or over.\n",
-                alert.rule().c_str(), alert.run().c_str(), options.by.c_str());
+    Say("%s of run %s is yours (%s); it is told again only when it is graver or over.\n",
+        alert.rule(), alert.run(), options.by);
   }
   return kOk;
 }
@@ -63,9 +64,8 @@ int Silence(const Settings& settings, const ActionOptions& options) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    std::printf("Silence %s is in force until %s: %s\n", response.silence().id().c_str(),
-                LocalTime(response.silence().ends_unix_ns()).c_str(),
-                absl::StrJoin(options.matchers, " ").c_str());
+    Say("Silence %s is in force until %s: %s\n", response.silence().id(),
+        LocalTime(response.silence().ends_unix_ns()), absl::StrJoin(options.matchers, " "));
   }
   return kOk;
 }
@@ -84,7 +84,7 @@ int ListSilences(const Settings& settings, const ActionOptions& options) {
     return kOk;
   }
   if (response.silences().empty()) {
-    std::puts("No silences.");
+    Say("No silences.\n");
     return kOk;
   }
   Table table({{"id"}, {"until"}, {"by"}, {"why"}, {"matchers"}});
@@ -92,7 +92,7 @@ int ListSilences(const Settings& settings, const ActionOptions& options) {
     table.AddRow({silence.id(), LocalTime(silence.ends_unix_ns()), silence.by(), silence.why(),
                   absl::StrJoin(silence.matchers(), " ")});
   }
-  std::fputs(table.Render(Terminal(stdout)).c_str(), stdout);
+  SayLines(table.Render(Terminal(stdout)));
   return kOk;
 }
 
@@ -108,7 +108,7 @@ int Unsilence(const Settings& settings, const ActionOptions& options) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    std::printf("Silence %s has ended.\n", options.id.c_str());
+    Say("Silence %s has ended.\n", options.id);
   }
   return kOk;
 }

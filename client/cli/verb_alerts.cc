@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/alert_block.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/one_of.h"
 #include "client/cli/print_json.h"
+#include "client/cli/say.h"
 
 namespace foreshock::cli {
 namespace {
@@ -43,12 +45,12 @@ int ListAlerts(const Settings& settings, const AlertsOptions& options) {
     PrintJson(response);
   } else {
     const Terminal out(stdout);
-    if (response.alerts().empty()) std::puts("No alerts.");
+    if (response.alerts().empty()) Say("No alerts.\n");
     for (const v1::Alert& alert : response.alerts()) {
       if (options.brief) {
-        std::printf("%s  %s\n", AlertLine(alert, out).c_str(), alert.run().c_str());
+        Say("%s  %s\n", AlertLine(alert, out), alert.run());
       } else {
-        std::printf("%s\n", AlertBlock(alert, out).c_str());
+        SayLines(absl::StrCat(AlertBlock(alert, out), "\n"));
       }
     }
   }

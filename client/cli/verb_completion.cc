@@ -1,7 +1,6 @@
 // foreshock completion bash|zsh|fish: a completion script made from the parser itself, so that it
 // cannot fall behind.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/cli.h"
+#include "client/cli/say.h"
 
 namespace foreshock::cli {
 namespace {
@@ -92,16 +92,12 @@ void AddCompletion(CLI::App& app, Program& program) {
       "  source <(foreshock completion bash)\n"
       "  foreshock completion fish > ~/.config/fish/completions/foreshock.fish");
   const CLI::App* root = &app;
-  completion->add_subcommand("bash", "for bash")->callback([root] {
-    std::fputs(BashScript(*root).c_str(), stdout);
-  });
+  completion->add_subcommand("bash", "for bash")->callback([root] { SayExact(BashScript(*root)); });
   completion->add_subcommand("zsh", "for zsh, through its bash compatibility")->callback([root] {
-    std::fputs("#compdef foreshock\nautoload -U +X bashcompinit && bashcompinit\n", stdout);
-    std::fputs(BashScript(*root).c_str(), stdout);
+    SayExact("#compdef foreshock\nautoload -U +X bashcompinit && bashcompinit\n");
+    SayExact(BashScript(*root));
   });
-  completion->add_subcommand("fish", "for fish")->callback([root] {
-    std::fputs(FishScript(*root).c_str(), stdout);
-  });
+  completion->add_subcommand("fish", "for fish")->callback([root] { SayExact(FishScript(*root)); });
 }
 
 }  // namespace foreshock::cli

@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/cli.h"
 #include "client/cli/diagnosis.h"
+#include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "nlohmann/json.hpp"
 
@@ -21,8 +23,8 @@ void Print(const Diagnosis& diagnosis) {
     const std::string mark = finding.level == Level::kGood      ? out.Paint(Style::kGreen, "✓")
                              : finding.level == Level::kWarning ? out.Paint(Style::kYellow, "!")
                                                                 : out.Paint(Style::kRed, "✗");
-    std::printf("%s %-11s %s\n", mark.c_str(), finding.check.c_str(), finding.detail.c_str());
-    if (!finding.mend.empty()) std::printf("%-13s → %s\n", "", finding.mend.c_str());
+    Say("%s %-11s %s\n", mark, finding.check, finding.detail);
+    if (!finding.mend.empty()) Say("%-13s → %s\n", "", finding.mend);
   }
 }
 
@@ -37,7 +39,8 @@ void PrintAsJson(const Diagnosis& diagnosis) {
                       {"mend", finding.mend}});
   }
   const nlohmann::json answer = {{"healthy", diagnosis.healthy()}, {"checks", checks}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 int Doctor(const Settings& settings, const std::string& http_address) {
@@ -57,14 +60,11 @@ void AddDoctor(CLI::App& app, Program& program) {
   auto http = std::make_shared<std::string>(kDefaultHttp);
   CLI::App* verb =
       app.add_subcommand("doctor", "Check the daemon and say how to mend what is wrong");
-  verb->add_option("--http", *http, "HTTP address of foreshockd")
-      ->envname("FORESHOCK_HTTP")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddHttpOption(*verb, http.get());
   AddConnectionOptions(*verb, program);
   verb->footer(
       "Looks at: the connection, the gRPC health service, server reflection, versions, the store,\n"
-      "the rules, HTTP readiness, the clocks, /metrics.\n"
+      "the rules, HTTP readiness, the clocks, /metrics, whether people are told of alerts.\n"
       "Exit code: 0 all right (warnings allowed), 1 something is wrong, 3 no daemon.\n"
       "Example:\n  foreshock doctor --server 10.0.0.7:7317 --http 10.0.0.7:7318");
   verb->callback([&program, http] { program.exit_code = Doctor(program.settings, *http); });

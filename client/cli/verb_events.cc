@@ -9,6 +9,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 
 namespace foreshock::cli {
@@ -28,7 +29,7 @@ int ListEvents(const Settings& settings, const std::string& run) {
     return kOk;
   }
   if (response.events().empty()) {
-    std::printf("No events were declared for run %s.\n", run.c_str());
+    Say("No events were declared for run %s.\n", run);
     return kOk;
   }
   Table table({{"step", Align::kRight},
@@ -42,7 +43,7 @@ int ListEvents(const Settings& settings, const std::string& run) {
                   KindName(event.event().kind()), event.event().name(), event.event().detail(),
                   LocalTime(event.time_unix_ns())});
   }
-  std::fputs(table.Render(Terminal(stdout)).c_str(), stdout);
+  SayLines(table.Render(Terminal(stdout)));
   return kOk;
 }
 

@@ -18,6 +18,7 @@
 #include "client/cli/one_of.h"
 #include "client/cli/points_options.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "daemon/base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 
@@ -32,6 +33,16 @@ struct ExportPointsOptions {
   std::string out;  // empty: stdout
   ExportFormat format = ExportFormat::kCsv;
 };
+
+// What the file's name says; CSV for stdout.
+absl::StatusOr<ExportFormat> FormatOfName(const std::string& path) {
+  if (path.empty() || absl::EndsWith(path, ".csv")) return ExportFormat::kCsv;
+  if (absl::EndsWith(path, ".jsonl")) return ExportFormat::kJsonl;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--write ", path,
+                   ": the name's ending says no format; known are .csv and .jsonl, or say --format "
+                   "csv or --format jsonl"));
+}
 
 // A file that appears under its name when it is whole, or stdout.
 class ExportFile {
@@ -118,7 +129,7 @@ absl::StatusOr<Exported> ExportAll(Connection& daemon, v1::QueryPointsRequest re
 
 int Export(const Settings& settings, const ExportPointsOptions& options) {
   const auto fail = [](const absl::Status& status, int code) {
-    std::fprintf(stderr, "foreshock export: %s\n", std::string(status.message()).c_str());
+    SayError("foreshock export: %s\n", std::string(status.message()));
     return code;
   };
   absl::StatusOr<v1::QueryPointsRequest> request = options.points.Request();
@@ -147,14 +158,14 @@ int Export(const Settings& settings, const ExportPointsOptions& options) {
   if (!exported.ok()) return daemon.Report(exported.status());
   if (const absl::Status closed = file->Close(); !closed.ok()) return fail(closed, kFinding);
   if (exported->downsampled_before.has_value()) {
-    std::fprintf(stderr,
-                 "foreshock export: raw points before step %s were downsampled and are not in it;\n"
-                 "  `foreshock query --buckets` shows what is left of them\n",
-                 absl::StrCat(*exported->downsampled_before).c_str());
+    SayError(
+        "foreshock export: raw points before step %s were downsampled and are not in it;\n"
+        "  `foreshock query --buckets` shows what is left of them\n",
+        absl::StrCat(*exported->downsampled_before));
   }
   if (!options.out.empty()) {
-    std::printf("wrote %s of %s series to %s\n", Plural(exported->points, "point").c_str(),
-                FormatCount(exported->series).c_str(), options.out.c_str());
+    Say("wrote %s of %s series to %s\n", Plural(exported->points, "point"),
+        FormatCount(exported->series), options.out);
   }
   return kOk;
 }
@@ -169,10 +180,12 @@ void AddExport(CLI::App& app, Program& program) {
   AddPointsOptions(*verb, &options->points);
   verb->add_option("--write,-w", options->out, "write to this file instead of the terminal")
       ->type_name("FILE");
-  CLI::Option* format = verb->add_option("--format", options->format,
-                                         "csv or jsonl; default: as the file is called, else csv")
-                            ->transform(OneOf(kFormats))
-                            ->type_name("FORMAT");
+  CLI::Option* format =
+      verb->add_option("--format", options->format,
+                       "csv or jsonl; default: as the file is called (.csv, .jsonl), csv to the "
+                       "terminal")
+          ->transform(OneOf(kFormats))
+          ->type_name("FORMAT");
   AddServerOptions(*verb, program);
   verb->footer(
       "A line per point, series after series: run, attempt, step, indicator, layer, unit, "
@@ -186,8 +199,10 @@ void AddExport(CLI::App& app, Program& program) {
       "gate.jsonl\n"
       "  foreshock export exp-42 train.loss | head");
   verb->callback([&program, options, format] {
-    if (format->empty() && absl::EndsWith(options->out, ".jsonl")) {
-      options->format = ExportFormat::kJsonl;
+    if (format->empty()) {
+      const auto named = FormatOfName(options->out);
+      if (!named.ok()) throw CLI::ValidationError(std::string(named.status().message()));
+      options->format = *named;
     }
     program.exit_code = Export(program.settings, *options);
   });

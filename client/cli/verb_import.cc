@@ -16,6 +16,7 @@
 #include "client/cli/log_capture.h"
 #include "client/cli/log_reader.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "client/cli/scalar_names.h"
 #include "client/cli/terminal.h"
 #include "daemon/base/status_macros.h"
@@ -43,12 +44,6 @@ constexpr uint64_t kRowsPerUpdate = 1000;  // of the progress bar
 constexpr size_t kRunBytesMax = 256;
 constexpr size_t kSkippedShown = 20;
 constexpr size_t kAttemptsShown = 10;
-
-// Text of a log may hold what a terminal would obey.
-std::string Printable(std::string text) {
-  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, ' ');
-  return text;
-}
 
 // "" if the options go together.
 std::string WrongImport(const ImportArguments& arguments) {
@@ -115,49 +110,46 @@ void PrintImport(const ImportArguments& arguments, const ImportOutcome& outcome,
                  const LogNotes& notes) {
   const Terminal out(stdout);
   const LogTotals& totals = outcome.totals;
-  std::printf("%s %s: %s in %s, %s, from %s, in %s\n", out.Paint(Style::kGreen, "✓").c_str(),
-              out.Paint(Style::kBold, arguments.run).c_str(), Plural(totals.steps, "step").c_str(),
-              Plural(totals.attempts.size(), "attempt").c_str(),
-              Plural(outcome.scalars.size(), "scalar").c_str(),
-              Plural(arguments.files.size(), "file").c_str(), arguments.out.c_str());
+  Say("%s %s: %s in %s, %s, from %s, in %s\n", out.Paint(Style::kGreen, "✓"),
+      out.Paint(Style::kBold, arguments.run), Plural(totals.steps, "step"),
+      Plural(totals.attempts.size(), "attempt"), Plural(outcome.scalars.size(), "scalar"),
+      Plural(arguments.files.size(), "file"), arguments.out);
   for (size_t i = 0; i < std::min(totals.attempts.size(), kAttemptsShown); ++i) {
     const LogAttempt& attempt = totals.attempts[i];
-    std::printf("  attempt %zu  steps %lld to %lld, from %s\n", i + 1,
-                static_cast<long long>(attempt.first_step),
-                static_cast<long long>(attempt.last_step), attempt.where.c_str());
+    Say("  attempt %zu  steps %lld to %lld, from %s\n", i + 1,
+        static_cast<long long>(attempt.first_step), static_cast<long long>(attempt.last_step),
+        attempt.where);
   }
   if (totals.attempts.size() > kAttemptsShown) {
-    std::printf("  and %zu more attempts\n", totals.attempts.size() - kAttemptsShown);
+    Say("  and %zu more attempts\n", totals.attempts.size() - kAttemptsShown);
   }
   for (const auto& [column, scalar] : outcome.scalars) {
-    std::printf("  train.%s is %s\n", scalar.c_str(), Printable(column).c_str());
+    Say("  train.%s is %s\n", scalar, column);
   }
   size_t shown = 0;
   for (const auto& [column, why] : notes.skipped) {
     if (shown++ == kSkippedShown) break;
-    std::printf("  left out: %s\n", Printable(absl::StrCat(column, ": ", why)).c_str());
+    Say("  left out: %s\n", absl::StrCat(column, ": ", why));
   }
   if (notes.skipped.size() > kSkippedShown) {
-    std::printf("  left out: %zu more\n", notes.skipped.size() - kSkippedShown);
+    Say("  left out: %zu more\n", notes.skipped.size() - kSkippedShown);
   }
   if (totals.nonfinite > 0) {
-    std::printf("  not finite: %s; the first: %s\n", Plural(totals.nonfinite, "value").c_str(),
-                totals.first_nonfinite.c_str());
+    Say("  not finite: %s; the first: %s\n", Plural(totals.nonfinite, "value"),
+        totals.first_nonfinite);
   }
   if (totals.skipped_steps > 0) {
-    std::printf("  skipped by the optimizer: %s\n", Plural(totals.skipped_steps, "step").c_str());
+    Say("  skipped by the optimizer: %s\n", Plural(totals.skipped_steps, "step"));
   }
   if (totals.replaced > 0) {
-    std::printf("  given again for the same step: %s; the last counts\n",
-                Plural(totals.replaced, "value").c_str());
+    Say("  given again for the same step: %s; the last counts\n", Plural(totals.replaced, "value"));
   }
   if (notes.other_lines > 0) {
-    std::printf("  other text: %s\n", Plural(notes.other_lines, "line").c_str());
+    Say("  other text: %s\n", Plural(notes.other_lines, "line"));
   }
   if (notes.not_understood > 0) {
-    std::printf("  %s: %s; the first: %s\n", out.Paint(Style::kYellow, "not understood").c_str(),
-                Plural(notes.not_understood, "line").c_str(),
-                Printable(notes.first_not_understood).c_str());
+    Say("  %s: %s; the first: %s\n", out.Paint(Style::kYellow, "not understood"),
+        Plural(notes.not_understood, "line"), notes.first_not_understood);
   }
 }
 
@@ -189,12 +181,13 @@ void PrintImportAsJson(const ImportArguments& arguments, const ImportOutcome& ou
                                  {"not_understood", notes.not_understood},
                                  {"first_not_understood", notes.first_not_understood}};
   // A log may have any bytes in a name.
-  std::puts(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 int Import(const Settings& settings, ImportArguments arguments) {
   const auto fail = [](int code, absl::string_view message) {
-    std::fprintf(stderr, "foreshock import: %s\n", Printable(std::string(message)).c_str());
+    SayError("foreshock import: %s\n", message);
     return code;
   };
   if (arguments.run.empty()) {

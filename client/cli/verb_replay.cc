@@ -16,6 +16,7 @@
 #include "client/cli/live_view.h"
 #include "client/cli/progress.h"
 #include "client/cli/replayer.h"
+#include "client/cli/say.h"
 #include "daemon/base/clock.h"
 #include "daemon/capture/reader.h"
 #include "nlohmann/json.hpp"
@@ -93,21 +94,28 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
 void PrintOutcome(const Outcome& outcome, const std::string& file) {
   const ReplayTotals& totals = outcome.totals;
   const Terminal out(stdout);
-  std::printf("%s %s: %s from %s, up to step %lld, acknowledged in %s\n",
-              out.Paint(Style::kGreen, "✓").c_str(), out.Paint(Style::kBold, totals.run).c_str(),
-              Plural(totals.reports, "report").c_str(), Plural(totals.streams, "stream").c_str(),
-              static_cast<long long>(totals.last_step), ShortDuration(outcome.took).c_str());
+  const std::string sent =
+      absl::StrCat(Plural(totals.reports, "report"), " from ", Plural(totals.streams, "stream"));
+  if (totals.reports > 0 && totals.reports_rejected >= totals.reports) {
+    Say("%s %s: none taken of %s\n", out.Paint(Style::kRed, "✗"),
+        out.Paint(Style::kBold, totals.run), sent);
+  } else {
+    Say("%s %s: %s, up to step %lld, %s in %s\n",
+        totals.rejected > 0 ? out.Paint(Style::kYellow, "!") : out.Paint(Style::kGreen, "✓"),
+        out.Paint(Style::kBold, totals.run), sent, static_cast<long long>(totals.last_step),
+        totals.rejected > 0 ? "answered" : "acknowledged", ShortDuration(outcome.took));
+  }
   if (totals.skipped > 0) {
-    std::printf(
-        "  %s of %s had been committed before and were not sent again;\n"
+    Say("  %s of %s had been committed before and were not sent again;\n"
         "  --run NAME replays into a run of its own\n",
-        Plural(totals.skipped, "report").c_str(), file.c_str());
+        Plural(totals.skipped, "report"), file);
   }
   if (totals.rejected > 0) {
-    std::printf(
-        "  %s:\n",
-        out.Paint(Style::kYellow, absl::StrCat("the daemon rejected ", totals.rejected)).c_str());
-    for (const std::string& reason : totals.reasons) std::printf("    %s\n", reason.c_str());
+    const std::string rejected = absl::StrCat(
+        "the daemon rejected ", Plural(totals.reports_rejected, "report"), " and ",
+        FormatCount(totals.rejected - totals.reports_rejected), " single summaries of others");
+    Say("  %s:\n", out.Paint(Style::kYellow, rejected));
+    for (const std::string& reason : totals.reasons) Say("    %s\n", reason);
   }
 }
 
@@ -121,10 +129,11 @@ void PrintOutcomeAsJson(const Outcome& outcome, const std::string& file) {
                                {"skipped", totals.skipped},
                                {"duplicates", totals.duplicates},
                                {"rejected", totals.rejected},
+                               {"reports_rejected", totals.reports_rejected},
                                {"rejections", totals.reasons},
                                {"last_step", totals.last_step},
                                {"seconds", absl::ToDoubleSeconds(outcome.took)}};
-  std::puts(line.dump().c_str());
+  SayExact(absl::StrCat(line.dump(), "\n"));
 }
 
 int Replay(const Settings& settings, const ReplayArguments& arguments) {
@@ -133,7 +142,7 @@ int Replay(const Settings& settings, const ReplayArguments& arguments) {
   for (const std::string& file : arguments.files) {
     const auto outcome = ReplayFile(daemon, arguments, file, settings.timeout);
     if (!outcome.ok()) {
-      std::fprintf(stderr, "foreshock replay %s\n", file.c_str());
+      SayError("foreshock replay %s\n", file);
       return daemon.Report(outcome.status());
     }
     if (outcome->totals.rejected > 0) code = kFinding;
@@ -170,7 +179,7 @@ void AddReplay(CLI::App& app, Program& program) {
                  "show what the daemon computes, and alerts as they come");
   verb->add_option("--watch-every", arguments->watch_every_steps, "steps between rows of --watch")
       ->type_name("STEPS")
-      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->check(WholeBetween(1, 1'000'000))
       ->capture_default_str();
   AddConnectionOptions(*verb, program);
   verb->footer(

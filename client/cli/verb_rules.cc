@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "nlohmann/json.hpp"
 
 namespace foreshock::cli {
@@ -20,10 +21,11 @@ int PrintRuleErrors(const char* verb, const absl::Status& status, Output output)
   const std::vector<std::string> errors = absl::StrSplit(status.message(), '\n', absl::SkipEmpty());
   if (output == Output::kJson) {
     const nlohmann::json answer = {{"valid", false}, {"errors", errors}};
-    std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    SayExact(
+        absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
   } else {
-    for (const std::string& error : errors) std::fprintf(stderr, "%s\n", error.c_str());
-    std::fprintf(stderr, "foreshock rules %s: %s\n", verb, Plural(errors.size(), "error").c_str());
+    for (const std::string& error : errors) SayError("%s\n", error);
+    SayError("foreshock rules %s: %s\n", verb, Plural(errors.size(), "error"));
   }
   return kFinding;
 }

@@ -12,6 +12,7 @@
 #include "client/cli/backtest_report.h"
 #include "client/cli/backtest_runs.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "client/cli/verb_rules.h"
 #include "daemon/backtest/plot.h"
 
@@ -19,8 +20,7 @@ namespace foreshock::cli {
 namespace {
 
 int Fail(int code, absl::string_view message) {
-  std::fprintf(stderr, "foreshock rules backtest: %.*s\n", static_cast<int>(message.size()),
-               message.data());
+  SayErrorLines(absl::StrCat("foreshock rules backtest: ", message, "\n"));
   return code;
 }
 
@@ -46,7 +46,7 @@ int Run(const Settings& settings, const BacktestArguments& arguments) {
   if (const std::string wrong = WrongUsage(arguments); !wrong.empty()) return Fail(kUsage, wrong);
   const auto rules = LoadRules(arguments.rules);
   if (!rules.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(rules.status().message()).c_str());
+    SayErrorLines(absl::StrCat(rules.status().message(), "\n"));
     return Fail(kFinding, "the rule files have errors");
   }
   for (const std::string& name : arguments.plot_rules) {
@@ -65,8 +65,8 @@ int Run(const Settings& settings, const BacktestArguments& arguments) {
   auto work = FindRuns(arguments);
   if (!work.ok()) return Fail(kFinding, work.status().message());
   if (!work->not_given.empty()) {
-    std::fprintf(stderr, "note: the index also names %s, of which no capture was given\n",
-                 absl::StrJoin(work->not_given, ", ").c_str());
+    SayError("note: the index also names %s, of which no capture was given\n",
+             absl::StrJoin(work->not_given, ", "));
   }
   JudgeRuns(arguments, *rules, &*work);
   if (settings.output == Output::kJson) {
@@ -102,7 +102,7 @@ void AddRulesBacktest(CLI::App& rules, Program& program) {
   verb->add_option("--fault-from", arguments->fault_from,
                    "runs that the index does not name are ill from this step on")
       ->type_name("STEP")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53).description(""));
+      ->check(WholeBetween(0, int64_t{1} << 53));
   verb->add_flag("--healthy", arguments->healthy, "runs that the index does not name are healthy");
   verb->add_option("--plot,-p", arguments->plot,
                    "draw loss, indicators, baselines and alerts; with several runs one picture "
@@ -115,7 +115,7 @@ void AddRulesBacktest(CLI::App& rules, Program& program) {
       ->delimiter(',');
   verb->add_option("--jobs,-j", arguments->jobs, "runs judged at once")
       ->type_name("N")
-      ->check(CLI::Range(1u, 256u).description(""))
+      ->check(WholeBetween(1, 256))
       ->capture_default_str();
   AddOutputOption(*verb, program);
   verb->footer(

@@ -12,6 +12,7 @@
 #include "client/cli/backtest_runs.h"
 #include "client/cli/calibrate_report.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "client/cli/verb_rules.h"
 #include "daemon/backtest/backtest.h"
 #include "daemon/backtest/band.h"
@@ -224,8 +225,7 @@ int RunCalibrate(const Settings& settings, const CalibrateArguments& arguments) 
   if (!rules.ok()) return PrintRuleErrors("calibrate", rules.status(), settings.output);
   const auto report = Calibrating(arguments).Run(*rules);
   if (!report.ok()) {
-    std::fprintf(stderr, "foreshock rules calibrate: %s\n",
-                 std::string(report.status().message()).c_str());
+    SayErrorLines(absl::StrCat("foreshock rules calibrate: ", report.status().message(), "\n"));
     return absl::IsInvalidArgument(report.status()) ? kUsage : kFinding;
   }
   settings.output == Output::kJson ? PrintCalibrationAsJson(*report) : PrintCalibration(*report);
@@ -272,7 +272,7 @@ void AddRulesCalibrate(CLI::App& rules, Program& program) {
       ->type_name("WORD")
       ->capture_default_str();
   verb->add_option("--band-bins", arguments->band_bins, "points of a series in the band")
-      ->check(CLI::Range(1, 10'000).description(""))
+      ->check(WholeBetween(1, 10'000))
       ->type_name("N")
       ->capture_default_str();
   AddOutputOption(*verb, program);

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "client/cli/verb_rules.h"
 #include "daemon/rules/rule_set.h"
@@ -21,9 +23,9 @@ void PrintRules(const RuleSet& rules, size_t files) {
     table.AddRow({info.name(), info.severity(), info.indicator().empty() ? "-" : info.indicator(),
                   info.file()});
   }
-  std::fputs(table.Render(out).c_str(), stdout);
-  std::printf("\n%s %s in %s, no errors\n", out.Paint(Style::kGreen, "✓").c_str(),
-              Plural(rules.infos().size(), "rule").c_str(), Plural(files, "file").c_str());
+  SayLines(table.Render(out));
+  Say("\n%s %s in %s, no errors\n", out.Paint(Style::kGreen, "✓"),
+      Plural(rules.infos().size(), "rule"), Plural(files, "file"));
 }
 
 int Check(Output output, const std::vector<std::string>& files) {
@@ -42,7 +44,8 @@ int Check(Output output, const std::vector<std::string>& files) {
                      {"file", info.file()}});
   }
   const nlohmann::json answer = {{"valid", true}, {"rules", names}};
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
   return kOk;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/say.h"
 #include "client/cli/verb_rules.h"
 #include "daemon/rules/prometheus.h"
 #include "daemon/rules/rule_set.h"
@@ -31,12 +32,12 @@ int Export(const ExportOptions& options, Output output) {
       absl::StrJoin(options.files, " "));
   const std::string text = PrometheusRules(**rules, options.promql, command);
   if (options.out.empty()) {
-    std::fputs(text.c_str(), stdout);
+    SayExact(text);
     return kOk;
   }
   const absl::Status written = WriteTextFile(options.out, text);
   if (written.ok()) return kOk;
-  std::fprintf(stderr, "foreshock rules export: %s\n", std::string(written.message()).c_str());
+  SayError("foreshock rules export: %s\n", std::string(written.message()));
   return kFinding;
 }
 
@@ -60,12 +61,12 @@ void AddRulesExport(CLI::App& rules, Program& program) {
       ->capture_default_str();
   verb->add_option("--sample-steps", options->promql.sample_steps,
                    "steps between two samples of weights, gates and tensors")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}).description(""))
+      ->check(WholeBetween(1, 1'000'000))
       ->type_name("STEPS")
       ->capture_default_str();
   verb->add_option("--warm-up-steps", options->promql.warm_up_steps,
                    "steps before which nothing is judged centrally")
-      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}).description(""))
+      ->check(WholeBetween(0, 1'000'000'000))
       ->type_name("STEPS")
       ->capture_default_str();
   verb->footer(

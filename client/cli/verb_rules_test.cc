@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/format.h"
+#include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/verb_rules.h"
 #include "daemon/backtest/rule_test.h"
@@ -17,14 +18,14 @@ namespace foreshock::cli {
 namespace {
 
 void PrintFailures(const RuleTestResult& test, const Terminal& out) {
-  std::printf("%s: %s %s\n", test.place.c_str(), out.Paint(Style::kRed, "FAIL").c_str(),
-              out.Paint(Style::kBold, test.name).c_str());
+  Say("%s: %s %s\n", test.place, out.Paint(Style::kRed, "FAIL"),
+      out.Paint(Style::kBold, test.name));
   for (const RuleTestFailure& failure : test.failures) {
-    std::printf("  %s: %s\n", failure.place.c_str(), failure.about.c_str());
-    std::printf("    %s\n", out.Paint(Style::kGreen, "- expected: " + failure.expected).c_str());
-    std::printf("    %s\n", out.Paint(Style::kRed, "+ got:      " + failure.got).c_str());
+    Say("  %s: %s\n", failure.place, failure.about);
+    Say("    %s\n", out.Paint(Style::kGreen, "- expected: " + failure.expected));
+    Say("    %s\n", out.Paint(Style::kRed, "+ got:      " + failure.got));
   }
-  std::printf("  fired in this test: %s\n", test.fired.c_str());
+  Say("  fired in this test: %s\n", test.fired);
 }
 
 nlohmann::json ToJson(const RuleTestReport& report) {
@@ -58,7 +59,7 @@ int Test(const Settings& settings, const std::vector<std::string>& files) {
       for (const auto line : absl::StrSplit(report.status().message(), '\n', absl::SkipEmpty())) {
         errors.push_back(std::string(line));
         if (settings.output == Output::kTable) {
-          std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+          SayError("%s\n", line);
         }
       }
       continue;
@@ -74,13 +75,13 @@ int Test(const Settings& settings, const std::vector<std::string>& files) {
   const bool good = failed == 0 && errors.empty();
   if (settings.output == Output::kJson) {
     const nlohmann::json answer = {{"passed", good}, {"files", reports}, {"errors", errors}};
-    std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    SayExact(
+        absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
   } else {
-    std::printf("%s %s in %s: %s passed, %s failed%s\n",
-                good ? out.Paint(Style::kGreen, "✓").c_str() : out.Paint(Style::kRed, "✗").c_str(),
-                Plural(tests, "test").c_str(), Plural(files.size(), "file").c_str(),
-                FormatCount(tests - failed).c_str(), FormatCount(failed).c_str(),
-                errors.empty() ? "" : absl::StrCat(", ", Plural(errors.size(), "error")).c_str());
+    Say("%s %s in %s: %s passed, %s failed%s\n",
+        good ? out.Paint(Style::kGreen, "✓") : out.Paint(Style::kRed, "✗"), Plural(tests, "test"),
+        Plural(files.size(), "file"), FormatCount(tests - failed), FormatCount(failed),
+        errors.empty() ? "" : absl::StrCat(", ", Plural(errors.size(), "error")));
   }
   return good ? kOk : kFinding;
 }

@@ -2,13 +2,17 @@
 // of one: pinned or deleted.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
+#include "client/cli/firing.h"
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 
 namespace foreshock::cli {
@@ -23,14 +27,22 @@ std::string PaintedState(v1::RunState state, const Terminal& out) {
   return out.Paint(style, StateName(state));
 }
 
-void PrintRuns(const v1::ListRunsResponse& response, const std::string& prefix) {
+using Firing = std::map<std::string, FiringCounts>;
+
+FiringCounts FiringOf(const Firing& firing, const v1::Run& run) {
+  const auto counts = firing.find(run.name());
+  return counts == firing.end() ? FiringCounts{} : counts->second;
+}
+
+void PrintRuns(const v1::ListRunsResponse& response, const Firing& firing,
+               const std::string& prefix) {
   const Terminal out(stdout);
   if (response.runs().empty() && !prefix.empty()) {
-    std::printf("No run's name begins with '%s'. All there are: foreshock runs\n", prefix.c_str());
+    Say("No run's name begins with '%s'. All there are: foreshock runs\n", prefix);
     return;
   }
   if (response.runs().empty()) {
-    std::puts("No runs yet. Push one: foreshock replay FILE.fscap");
+    Say("No runs yet. Push one: foreshock replay FILE.fscap\n");
     return;
   }
   Table table({{"run"},
@@ -38,29 +50,30 @@ void PrintRuns(const v1::ListRunsResponse& response, const std::string& prefix) 
                {"attempts", Align::kRight},
                {"last step", Align::kRight},
                {"series", Align::kRight},
-               {"firing", Align::kRight}});
+               {"firing", Align::kRight},
+               {"info", Align::kRight}});
   for (const v1::Run& run : response.runs()) {
+    const FiringCounts counts = FiringOf(firing, run);
     table.AddRow({out.Paint(Style::kBold, run.name()), PaintedState(run.state(), out),
                   absl::StrCat(run.attempts_size()),
                   StepOrDash(run.has_last_step(), run.last_step()), FormatCount(run.series()),
-                  out.Paint(run.alerts_firing() > 0 ? Style::kYellowBold : Style::kPlain,
-                            absl::StrCat(run.alerts_firing()))});
+                  FiringText(counts), absl::StrCat(counts.info)});
   }
-  std::fputs(table.Render(out).c_str(), stdout);
+  SayLines(table.Render(out));
 }
 
-void PrintRun(const v1::Run& run) {
+void PrintRun(const v1::Run& run, const FiringCounts& counts) {
   const Terminal out(stdout);
   const v1::ModelShape& model = run.model();
-  std::printf("%s  %s, %s series, %s firing\n", out.Paint(Style::kBold, run.name()).c_str(),
-              PaintedState(run.state(), out).c_str(), FormatCount(run.series()).c_str(),
-              Plural(run.alerts_firing(), "alert").c_str());
-  std::printf("model: %u layers, %u heads x %u, hidden %u, %u experts, top %u\n", model.layers(),
-              model.heads(), model.head_dim(), model.hidden_size(), model.experts(), model.top_k());
+  Say("%s  %s, %s series, %s critical, %s and %s firing\n", out.Paint(Style::kBold, run.name()),
+      PaintedState(run.state(), out), FormatCount(run.series()), FormatCount(counts.critical),
+      Plural(counts.warning, "warning"), Plural(counts.info, "info"));
+  Say("model: %u layers, %u heads x %u, hidden %u, %u experts, top %u\n", model.layers(),
+      model.heads(), model.head_dim(), model.hidden_size(), model.experts(), model.top_k());
   for (const auto& [key, value] : run.labels()) {
-    std::printf("label: %s = %s\n", key.c_str(), value.c_str());
+    Say("label: %s = %s\n", key, value);
   }
-  std::puts("");
+  Say("\n");
   Table table({{"attempt", Align::kRight},
                {"state"},
                {"parent", Align::kRight},
@@ -78,7 +91,7 @@ void PrintRun(const v1::Run& run) {
                   absl::StrCat(attempt.ranks_connected()), absl::StrCat(attempt.world_size()),
                   LocalTime(attempt.started_unix_ns()), attempt.launch_id()});
   }
-  std::fputs(table.Render(out).c_str(), stdout);
+  SayLines(table.Render(out));
 }
 
 int ListRuns(const Settings& settings, const std::string& prefix) {
@@ -92,7 +105,9 @@ int ListRuns(const Settings& settings, const std::string& prefix) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    PrintRuns(response, prefix);
+    const auto firing = ReadFiring(daemon, "");
+    if (!firing.ok()) return daemon.Report(firing.status());
+    PrintRuns(response, *firing, prefix);
   }
   return kOk;
 }
@@ -108,7 +123,9 @@ int Show(const Settings& settings, const std::string& name) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    PrintRun(response.run());
+    const auto firing = ReadFiring(daemon, name);
+    if (!firing.ok()) return daemon.Report(firing.status());
+    PrintRun(response.run(), FiringOf(*firing, response.run()));
   }
   return kOk;
 }
@@ -125,18 +142,17 @@ int Pin(const Settings& settings, const std::string& name, bool pinned) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    std::printf(pinned ? "%s is pinned: retention leaves it alone\n" : "%s is no longer pinned\n",
-                name.c_str());
+    Say("%s %s\n", name, pinned ? "is pinned: retention leaves it alone" : "is no longer pinned");
   }
   return kOk;
 }
 
 int Delete(const Settings& settings, const std::string& name, bool sure) {
   if (!sure) {
-    std::fprintf(stderr,
-                 "foreshock: this deletes everything of run '%s' for good, its alerts too; say "
-                 "--yes if that is meant\n",
-                 name.c_str());
+    SayError(
+        "foreshock: this deletes everything of run '%s' for good, its alerts too; say "
+        "--yes if that is meant\n",
+        name);
     return kUsage;
   }
   Connection daemon(settings);
@@ -149,8 +165,7 @@ int Delete(const Settings& settings, const std::string& name, bool sure) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    std::printf("%s is deleted, with %s series\n", name.c_str(),
-                FormatCount(response.series_deleted()).c_str());
+    Say("%s is deleted, with %s series\n", name, FormatCount(response.series_deleted()));
   }
   return kOk;
 }

@@ -1,6 +1,7 @@
 // foreshock status: how the daemon is.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,18 +9,33 @@
 #include "absl/time/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
+#include "client/cli/daemon_metrics.h"
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
+#include "client/cli/say.h"
 #include "client/cli/terminal.h"
 
 namespace foreshock::cli {
 namespace {
 
-void Print(const v1::GetStatusResponse& status, const std::string& server) {
+std::string NotifierState(const NotifierMetrics& notifier, const Terminal& out) {
+  const std::string text = NotifierText(notifier, absl::Now());
+  switch (notifier.health()) {
+    case NotifierMetrics::Health::kGood:
+      return text;
+    case NotifierMetrics::Health::kTrouble:
+      return out.Paint(Style::kYellow, text);
+    case NotifierMetrics::Health::kBad:
+      return out.Paint(Style::kRed, text);
+  }
+  return text;
+}
+
+void Print(const v1::GetStatusResponse& status, const std::string& server,
+           const absl::StatusOr<DaemonMetrics>& metrics) {
   const Terminal out(stdout);
   const auto row = [&](const char* label, const std::string& text) {
-    std::printf("%s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-11s", label)).c_str(),
-                text.c_str());
+    Say("%s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-11s", label)), text);
   };
   const std::string state = status.draining() ? out.Paint(Style::kYellow, "draining")
                             : status.ready()  ? out.Paint(Style::kGreen, "ready")
@@ -42,10 +58,22 @@ void Print(const v1::GetStatusResponse& status, const std::string& server) {
   row("store",
       absl::StrCat(status.data_directory(), ", ", FormatBytes(status.store_bytes()), ", ",
                    status.store_writable() ? "writable" : out.Paint(Style::kRed, "NOT WRITABLE")));
+  if (!metrics.ok()) {
+    row("notifiers",
+        absl::StrCat("not known: ", metrics.status().message(), "; --http says where"));
+  } else {
+    if (metrics->notifiers.empty())
+      row("notifiers", out.Paint(Style::kYellow, "none: nobody is told"));
+    for (const NotifierMetrics& notifier : metrics->notifiers) {
+      row(&notifier == &metrics->notifiers.front() ? "notifiers" : "",
+          NotifierState(notifier, out));
+    }
+    row("silences", absl::StrCat(FormatCount(metrics->silences), " in force"));
+  }
   row("memory", absl::StrCat(FormatBytes(status.resident_bytes()), " resident"));
 }
 
-int Status(const Settings& settings) {
+int Status(const Settings& settings, const std::string& http) {
   Connection daemon(settings);
   v1::GetStatusResponse response;
   const auto context = daemon.Context();
@@ -54,7 +82,7 @@ int Status(const Settings& settings) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    Print(response, settings.server);
+    Print(response, settings.server, ReadDaemonMetrics(http, settings.timeout));
   }
   return kOk;
 }
@@ -63,9 +91,15 @@ int Status(const Settings& settings) {
 
 void AddStatus(CLI::App& app, Program& program) {
   CLI::App* verb = app.add_subcommand("status", "How the daemon is, in numbers");
+  auto http = std::make_shared<std::string>(kDefaultHttp);
+  AddHttpOption(*verb, http.get());
   AddConnectionOptions(*verb, program);
-  verb->footer("Example:\n  foreshock status --server 10.0.0.7:7317 -o json");
-  verb->callback([&program] { program.exit_code = Status(program.settings); });
+  verb->footer(
+      "Who is told of alerts comes from /metrics; JSON has what GetStatus answers.\n"
+      "Examples:\n"
+      "  foreshock status\n"
+      "  foreshock status --server 10.0.0.7:7317 -o json");
+  verb->callback([&program, http] { program.exit_code = Status(program.settings, *http); });
 }
 
 }  // namespace foreshock::cli

@@ -17,6 +17,7 @@
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
 #include "client/cli/progress.h"
+#include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "daemon/store/disk_store.h"
 #include "daemon/store/messages.h"
@@ -33,7 +34,7 @@ struct StoreArguments {
 };
 
 int ReportOffline(const absl::Status& status) {
-  std::fprintf(stderr, "foreshock: %s\n", std::string(status.message()).c_str());
+  SayError("foreshock: %s\n", std::string(status.message()));
   return kFinding;
 }
 
@@ -70,8 +71,8 @@ void PrintStats(const v1::GetStoreStatsResponse& stats) {
                      FormatBytes(family.rows().bytes()), FormatBytes(family.disk_bytes()),
                      FormatBytes(family.memory_bytes())});
   }
-  std::fputs(families.Render(out).c_str(), stdout);
-  std::printf("\nall files: %s\n\n", FormatBytes(stats.disk_bytes()).c_str());
+  SayLines(families.Render(out));
+  Say("\nall files: %s\n\n", FormatBytes(stats.disk_bytes()));
   Table runs({{"run"},
               {"series", Align::kRight},
               {"points", Align::kRight},
@@ -91,7 +92,7 @@ void PrintStats(const v1::GetStoreStatsResponse& stats) {
                  FormatCount(run.open_points()), Share(run.downsampled_points(), points),
                  run.has_raw_from() ? absl::StrCat(run.raw_from()) : "-", Ages(run)});
   }
-  std::fputs(runs.Render(out).c_str(), stdout);
+  SayLines(runs.Render(out));
 }
 
 int Stats(const Settings& settings, const StoreArguments& arguments) {
@@ -137,7 +138,7 @@ class VerifyView {
     if (bar_ != nullptr) {
       bar_->Print(line);
     } else {
-      std::fputs(line.c_str(), stdout);
+      SayLines(line);
     }
   }
 
@@ -156,14 +157,14 @@ class VerifyView {
     if (output_ == Output::kJson) {
       const nlohmann::json answer = {{"findings", findings_},
                                      {"result", nlohmann::json::parse(ToJson(result))}};
-      std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+      SayExact(
+          absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
     } else {
-      std::printf("%s of %s and %s read, with %s in %s: %s\n",
-                  Plural(result.files(), "file").c_str(), FormatBytes(result.file_bytes()).c_str(),
-                  Plural(result.rows(), "row").c_str(), Plural(result.points(), "point").c_str(),
-                  Plural(result.chunks(), "chunk").c_str(),
-                  result.findings() == 0 ? "all is as it was written"
-                                         : Plural(result.findings(), "finding").c_str());
+      Say("%s of %s and %s read, with %s in %s: %s\n", Plural(result.files(), "file"),
+          FormatBytes(result.file_bytes()), Plural(result.rows(), "row"),
+          Plural(result.points(), "point"), Plural(result.chunks(), "chunk"),
+          result.findings() == 0 ? "all is as it was written"
+                                 : Plural(result.findings(), "finding"));
     }
     return result.findings() == 0 ? kOk : kFinding;
   }
@@ -213,9 +214,9 @@ void PrintBackup(const v1::BackupStoreResponse& backup, const char* verb, Output
     PrintJson(backup);
     return;
   }
-  std::printf("%s %s: backup %u of %s, %s in %s\n", verb, backup.directory().c_str(), backup.id(),
-              LocalTime(backup.time_unix_s() * 1'000'000'000).c_str(),
-              FormatBytes(backup.bytes()).c_str(), Plural(backup.files(), "file").c_str());
+  Say("%s %s: backup %u of %s, %s in %s\n", verb, backup.directory(), backup.id(),
+      LocalTime(backup.time_unix_s() * 1'000'000'000), FormatBytes(backup.bytes()),
+      Plural(backup.files(), "file"));
 }
 
 v1::BackupStoreResponse ToMessage(const std::string& directory, const BackupInfo& info) {
@@ -245,11 +246,10 @@ int BackupOffline(const Settings& settings, const StoreArguments& arguments) {
 int Backup(const Settings& settings, const StoreArguments& arguments) {
   const bool offline = !arguments.data.empty() || !arguments.to.empty();
   if (offline == !arguments.name.empty() || arguments.data.empty() != arguments.to.empty()) {
-    std::fputs(
+    SayErrorLines(
         "foreshock: give either NAME, for a backup by the daemon below its "
         "store.backup_directory,\n"
-        "  or --data DIR --to BACKUP, for one of a directory that no daemon has open\n",
-        stderr);
+        "  or --data DIR --to BACKUP, for one of a directory that no daemon has open\n");
     return kUsage;
   }
   if (offline) return BackupOffline(settings, arguments);

@@ -10,6 +10,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
 #include "client/cli/run_summary.h"
+#include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "nlohmann/json.hpp"
 
@@ -33,11 +34,9 @@ std::string Verdict(const RunSummary& summary, const Terminal& out) {
 
 void Print(const RunSummary& summary) {
   const Terminal out(stdout);
-  std::printf("%s: %s\n", out.Paint(Style::kBold, summary.run).c_str(),
-              Verdict(summary, out).c_str());
+  Say("%s: %s\n", out.Paint(Style::kBold, summary.run), Verdict(summary, out));
   const auto row = [&](const char* label, const std::string& text) {
-    std::printf("  %s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-15s", label)).c_str(),
-                text.c_str());
+    Say("  %s%s\n", out.Paint(Style::kDim, absl::StrFormat("%-15s", label)), text);
   };
   if (summary.first_warning) {
     const v1::Alert& alert = *summary.first_warning;
@@ -72,7 +71,8 @@ void PrintAsJson(const RunSummary& summary) {
   if (summary.loss_break_step) answer["loss_break_step"] = *summary.loss_break_step;
   if (summary.lead_steps()) answer["lead_steps"] = *summary.lead_steps();
   if (summary.last_step) answer["last_step"] = *summary.last_step;
-  std::puts(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  SayExact(
+      absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 int Summary(const Settings& settings, const std::string& run, bool require_lead) {

@@ -118,6 +118,9 @@ SelfStats AppLiveState::Self() const {
     if (stats.last_success != absl::InfinitePast()) {
       notifier.last_success_unix_s = absl::ToUnixSeconds(stats.last_success);
     }
+    if (stats.last_failure != absl::InfinitePast()) {
+      notifier.last_failure_unix_s = absl::ToUnixSeconds(stats.last_failure);
+    }
   }
   for (const auto& writer : *deps_.remote_writers) {
     const RemoteWriteStats stats = writer->stats();
@@ -130,6 +133,7 @@ SelfStats AppLiveState::Self() const {
       remote.last_success_unix_s = absl::ToUnixSeconds(stats.last_success);
     }
   }
+  self.silences = deps_.silences->List(/*expired=*/false).size();
   self.limit_hits["notify_alerts"] = deps_.outbox->left_out();
   self.config_last_reload_successful = deps_.state->reload_successful;
   self.config_last_reload_unix_s = deps_.state->reload_unix_s;

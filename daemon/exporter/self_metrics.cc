@@ -90,6 +90,8 @@ void AddRules(const SelfStats& self, Families* families) {
                     self.rules_evaluated);
   families->Gauge("foreshock_alerts_firing", "Alerts that fire, over all runs", {},
                   self.alerts_firing);
+  families->Gauge("foreshock_silences", "Silences in force: nobody is told of what they match", {},
+                  static_cast<double>(self.silences));
   for (const auto& [notifier, stats] : self.notifiers) {
     for (const auto& [result, count] : stats.results) {
       families->Counter("foreshock_notifications_total", "Alerts told, by notifier and result",
@@ -104,6 +106,11 @@ void AddRules(const SelfStats& self, Families* families) {
       families->Gauge("foreshock_notifications_last_success_timestamp_seconds",
                       "When the receiver last took a message", {{"notifier", notifier}},
                       static_cast<double>(stats.last_success_unix_s));
+    }
+    if (stats.last_failure_unix_s != 0) {
+      families->Gauge("foreshock_notifications_last_failure_timestamp_seconds",
+                      "When the receiver last did not take a message", {{"notifier", notifier}},
+                      static_cast<double>(stats.last_failure_unix_s));
     }
   }
 }

@@ -14,6 +14,7 @@ struct NotifierSelfStats {
   size_t pending = 0;                       // alerts that wait to be told
   double oldest_pending_s = 0;              // how long the first of them has waited
   int64_t last_success_unix_s = 0;          // 0: never
+  int64_t last_failure_unix_s = 0;          // 0: never
 };
 
 struct RemoteWriteSelfStats {
@@ -66,6 +67,7 @@ struct SelfStats {
   uint64_t rules_evaluated = 0;  // rule and step
   uint32_t alerts_firing = 0;
   std::map<std::string, NotifierSelfStats> notifiers;  // by name
+  uint64_t silences = 0;                               // in force
 
   std::map<std::string, RemoteWriteSelfStats> remote_writes;  // by name
 

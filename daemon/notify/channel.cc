@@ -355,11 +355,11 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
     case SendResult::Outcome::kTaken:
       break;
     case SendResult::Outcome::kRetry:
-      Count("failed", entries.size());
+      CountFailure("failed", entries.size(), now);
       Retry(result, now);
       return false;
     case SendResult::Outcome::kRefused:
-      Count("refused", entries.size());
+      CountFailure("refused", entries.size(), now);
       LogError("notify", "the receiver refuses a message, and it is given up",
                {{"notifier", options_.notifier},
                 {"message", group},
@@ -501,6 +501,12 @@ void Channel::Settle(absl::Time now) {
 void Channel::Count(const std::string& result, uint64_t n) {
   MutexLock lock(&mutex_);
   stats_.results[result] += n;
+}
+
+void Channel::CountFailure(const std::string& result, uint64_t n, absl::Time now) {
+  Count(result, n);
+  MutexLock lock(&mutex_);
+  stats_.last_failure = now;
 }
 
 }  // namespace foreshock

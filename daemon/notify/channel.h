@@ -66,6 +66,7 @@ class Channel {
     size_t pending = 0;                                  // alerts with something to be told
     absl::Time oldest_pending = absl::InfiniteFuture();  // since when the first of them waits
     absl::Time last_success = absl::InfinitePast();
+    absl::Time last_failure = absl::InfinitePast();  // or refusal
   };
 
   Channel(Options options, std::unique_ptr<Notifier> notifier, Deps deps);
@@ -130,6 +131,7 @@ class Channel {
   bool Over(Entry* entry, absl::Time now);
 
   void Count(const std::string& result, uint64_t n = 1);
+  void CountFailure(const std::string& result, uint64_t n, absl::Time now);
   void WakeAt(absl::Time time) { wake_at_ = std::min(wake_at_, time); }
 
   const Options options_;

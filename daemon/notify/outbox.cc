@@ -20,6 +20,7 @@ void AddStats(const Channel& channel, std::map<std::string, Outbox::NotifierStat
   sum.pending += stats.pending;
   sum.oldest_pending = std::min(sum.oldest_pending, stats.oldest_pending);
   sum.last_success = std::max(sum.last_success, stats.last_success);
+  sum.last_failure = std::max(sum.last_failure, stats.last_failure);
 }
 
 // What is being sent when the notifiers are replaced may end, so that it is not sent twice.

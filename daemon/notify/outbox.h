@@ -51,6 +51,7 @@ class Outbox {
     size_t pending = 0;
     absl::Time oldest_pending = absl::InfiniteFuture();
     absl::Time last_success = absl::InfinitePast();
+    absl::Time last_failure = absl::InfinitePast();
   };
 
   Outbox(Options options, Deps deps);

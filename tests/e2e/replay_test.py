@@ -107,7 +107,7 @@ class ReplayedRun(unittest.TestCase):
         for option, value, allowed in (("--buckets", 0, "1 to 10000000"),
                                        ("--limit", -1, "0 to 10000000")):
             done = self.run_cli("query", "demo", "train.loss", option, value, check=2)
-            self.assertIn(f"{option}: Value {value} not in range {allowed}", done.stderr)
+            self.assertIn(f"{option}: '{value}' is no whole number from {allowed}", done.stderr)
 
     def test_matchers_choose_series_and_runs(self):
         one = self.ask("query", "demo", INDICATOR, "--match", 'layer=~"1|2"', "--match",
@@ -225,9 +225,9 @@ class Usage(unittest.TestCase):
                 ([], "Subcommands:"), (["rules"], "Subcommands:"),
                 (["rules", "bcktest"], "no command 'bcktest'; `foreshock rules --help`"),
                 (["--server", "h:1", "runs"], "foreshock COMMAND --server"),
-                (["replay", "x", "--watch-every", "0"], "not in range 1 to 1000000"),
+                (["replay", "x", "--watch-every", "0"], "is no whole number from 1 to 1000000"),
                 (["rules", "backtest", "x", "--fault-from", "-1"],
-                 "not in range 0 to 9007199254740992"),
+                 "is no whole number from 0 to 9007199254740992"),
                 (["alerts", "--state", "ill"],
                  "'ill' is none of any, firing, pending, resolved")):
             with self.subTest(arguments=arguments):

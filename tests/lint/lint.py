@@ -47,7 +47,11 @@ CLIENT_MAY_USE = {
 }
 # proxy/ is a program of its own and prints with the CLI's tables.
 PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "client/cli/terminal.h",
-                 "client/cli/table.h", "client/cli/progress.h"}
+                 "client/cli/say.h", "client/cli/table.h", "client/cli/progress.h"}
+# Text leaves the two programs through say.h, which makes it safe to print; these write besides it.
+SAYS = re.compile(r"\b(f|v|vf)?printf\(|\b(f?puts|f?putc|putchar|fwrite)\(|std::(cout|cerr)\b")
+MAY_WRITE = {"client/cli/say.cc", "client/cli/progress.cc", "client/cli/verb_export.cc",
+             "proxy/file.cc"}
 # Which folders may include a library's headers.
 OWNERS = {
     r"rocksdb/": {"daemon/store"},
@@ -60,6 +64,7 @@ OWNERS = {
     r"spdlog/": {"daemon/base"},
     r"systemd/": {"daemon/app"},
     r"csv\.h": {"client/cli"},
+    r"curses\.h|utf8proc\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "daemon/notify", "proxy"},
     r"openssl/": {"daemon/notify", "proxy"},
@@ -182,6 +187,15 @@ def check_waits(name, lines):
                    "SteadyNow() of daemon/base/clock.h is none")
 
 
+def check_says(name, lines):
+    if not name.startswith(("client/cli/", "proxy/")) or name in MAY_WRITE:
+        return
+    for number, line in enumerate(lines, 1):
+        found = SAYS.search(line.split("//")[0])
+        if found:
+            yield f"{name}:{number}: {found.group(0)} prints what it is given; use client/cli/say.h"
+
+
 def inside(lines, number, begin, end):
     """Whether line `number` comes after a line with `begin` and no line with `end` since."""
     for line in reversed(lines[:number]):
@@ -251,6 +265,7 @@ def main():
             findings += check_includes(name, lines)
             findings += check_pragma_once(name, text)
             findings += check_waits(name, lines)
+            findings += check_says(name, lines)
     findings += check_listed(files)
     if arguments.format:
         findings += check_format(files)

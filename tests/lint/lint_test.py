@@ -49,6 +49,20 @@ class IncludeArrows(unittest.TestCase):
             self.assertEqual(len(self.reason(name, include)), 1, f"{name} {include}")
 
 
+class Printing(unittest.TestCase):
+
+    def test_what_prints_beside_say_is_a_finding(self):
+        for name, line, count in [
+                ("client/cli/verb_runs.cc", 'std::printf("%s", name);', 1),
+                ("client/cli/verb_runs.cc", 'std::fputs(text, stdout);', 1),
+                ("proxy/report.cc", "std::cout << name;", 1),
+                ("client/cli/verb_runs.cc", 'Say("%s", name);  // as printf() would', 0),
+                ("client/cli/say.cc", "std::fwrite(bytes.data(), 1, n, stream);", 0),
+                ("daemon/main.cc", 'std::printf("%s", name);', 0),
+        ]:
+            self.assertEqual(len(list(lint.check_says(name, [line]))), count, f"{name} {line}")
+
+
 class Words(unittest.TestCase):
 
     def test_notes_to_self_and_long_lines_are_findings(self):

@@ -180,6 +180,28 @@ class Dropping(Case):
         self.assertEqual(client.stats().drops, {"rejected": 1})
         self.assertEqual(client.stats().rejections, ["phase: found 9"])
 
+    def test_what_is_said_once_is_not_said_again_for_every_step(self):
+        def never(daemon, number, requests, context):
+            for request in requests:
+                if request.HasField("hello"):
+                    yield hello_ack()
+                else:
+                    report = request.report
+                    yield ack(report.seq, rejections=[ingest.Rejection(
+                        seq=report.seq, code=3,
+                        reason=f"step: found {report.step}, {0.5 * report.step:g} after the newest, "
+                               f"{-1e-5 * (1 + report.step):g}")])
+
+        client = self.client(self.daemon(never).address)
+        with self.assertLogs("foreshock", "WARNING") as log:
+            for step in range(5):
+                client.report(step, {"loss": 1.0})
+            self.assertTrue(client.flush(10))
+        said = [line for line in log.output if "did not take step" in line]
+        self.assertEqual(len(said), 1, log.output)
+        self.assertIn("found 0, 0 after the newest, -1e-05 (said once)", said[0])
+        self.assertEqual(len(client.stats().rejections), 5)
+
     def test_a_message_over_a_limit_on_the_way_is_given_up(self):
         def too_large(daemon, number, requests, context):
             for request in requests:

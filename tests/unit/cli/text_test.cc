@@ -2,21 +2,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/alert_block.h"
 #include "client/cli/export_rows.h"
 #include "client/cli/format.h"
 #include "client/cli/step_range.h"
 #include "client/cli/table.h"
 #include "client/cli/terminal.h"
+#include "client/cli/text.h"
 #include "tests/support/status_matchers.h"
 
 namespace foreshock::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -149,7 +153,26 @@ TEST(TableTest, PaintDoesNotMoveColumns) {
   Table table({{"a"}, {"b"}});
   table.AddRow({kColored.Paint(Style::kRed, "red"), "x"});
   table.AddRow({"plain", "y"});
-  EXPECT_THAT(table.Render(kPlain), HasSubstr("\033[31mred\033[0m    x\nplain  y\n"));
+  EXPECT_THAT(kColored.Encode(table.Render(kColored)),
+              HasSubstr("\033[31mred\033[0m    x\nplain  y\n"));
+}
+
+TEST(TableTest, OnATerminalTheWidestTextIsCut) {
+  const Terminal narrow(/*is_tty=*/true, /*color=*/false, /*columns=*/30);
+  Table table({{"run"}, {"steps", Align::kRight}, {"fault"}});
+  table.AddRow({std::string(256, 'x'), "123456789", "low_precision"});
+  EXPECT_EQ(table.Render(narrow),
+            "RUN           STEPS  FAULT\n"
+            "xxxxxxx…  123456789  low_prec…\n");
+  EXPECT_THAT(table.Render(kPlain), HasSubstr(std::string(256, 'x')));  // a pipe
+}
+
+TEST(TableTest, ACellIsOneLineWhateverIsInIt) {
+  Table table({{"run"}, {"state"}});
+  table.AddRow({"a\ncritical  firing", "live"});
+  EXPECT_EQ(table.Render(kPlain),
+            "RUN                  STATE\n"
+            "a\\ncritical  firing  live\n");
 }
 
 TEST(StepRangeTest, EitherEndMayBeMissing) {
@@ -259,9 +282,113 @@ TEST(AlertBlockTest, LeavesOutWhatIsNotKnownAndWrapsLongText) {
 
 TEST(TerminalTest, PaintsOnlyWhereColoursAreShown) {
   EXPECT_EQ(kPlain.Paint(Style::kRed, "x"), "x");
-  EXPECT_EQ(kColored.Paint(Style::kRed, "x"), "\033[31mx\033[0m");
-  EXPECT_EQ(kColored.Paint(Style::kPlain, "x"), "x");
+  EXPECT_EQ(kColored.Encode(kColored.Paint(Style::kRed, "x")), "\033[31mx\033[0m");
+  EXPECT_EQ(kColored.Encode(kColored.Paint(Style::kPlain, "x")), "x");
   EXPECT_EQ(DisplayWidth(kColored.Paint(Style::kRed, "äx")), 2u);
+  EXPECT_EQ(kPlain.Encode(Painted(Style::kRed, "x")), "x");
+}
+
+TEST(TerminalTest, WithoutUtf8OurSymbolsAreLettersAndTheRestIsWrittenOut) {
+  const Terminal ascii(/*is_tty=*/true, /*color=*/true, /*columns=*/80, /*utf8=*/false);
+  EXPECT_EQ(ascii.Encode(Painted(Style::kGreen, "✓")), "\033[32m+\033[0m");
+  EXPECT_EQ(ascii.Encode("▁▂▃▄▅▆▇█ é"), "_.,-=+*# \\u00e9");
+  EXPECT_TRUE(kPlain.utf8());
+}
+
+TEST(PrintableTest, WhatCouldMoveHideOrReorderIsWrittenOut) {
+  const struct {
+    const char* text;
+    const char* shown;
+  } kCases[] = {
+      {"exp-42", "exp-42"},
+      {"Prüfung 日本 ωμέγα עברית", "Prüfung 日本 ωμέγα עברית"},
+      {"a\nb\tc\rd", "a\\nb\\tc\\rd"},
+      {"\033[2J\033]0;x\007", "\\x1b[2J\\x1b]0;x\\x07"},
+      {"a\x7f"
+       "b",
+       "a\\x7fb"},
+      {"\u009b31m", "\\u009b31m"},  // the one-character form of ESC [
+      {"a\u202e"
+       "b\u2066c\u200fd",
+       "a\\u202eb\\u2066c\\u200fd"},  // bidirectional controls
+      {"a\u200b\ufeff"
+       "b",
+       "a\\u200b\\ufeffb"},  // nothing to see
+      {"a\u2028"
+       "b\u2029"
+       "c",
+       "a\\u2028b\\u2029c"},                // line and paragraph separators
+      {"\U000e0041", "\\U000e0041"},        // a tag
+      {"\ue000", "\\ue000"},                // private use
+      {"a\xc3", "a\\xc3"},                  // no UTF-8
+      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},  // a surrogate
+      {"e\u0301", "e\u0301"},
+      {"e\u0301\u0301\u0301\u0301\u0301", "e\u0301\u0301\u0301\u0301\\u0301"},
+      {"\xfe"
+       "z\xff",
+       "\\xfez\xff"},  // no style has that letter
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(Printable(c.text), c.shown);
+    EXPECT_EQ(Printable(Printable(c.text)), c.shown) << "twice";
+  }
+  EXPECT_EQ(PrintableLines("a\nb\033\n"), "a\nb\\x1b\n");
+  const std::string painted = Painted(Style::kRed, "x");
+  EXPECT_EQ(Printable(painted), painted);
+}
+
+TEST(PrintableTest, WhateverTheBytes) {
+  std::mt19937 random(20'261'130);
+  for (int round = 0; round < 4000; ++round) {
+    std::string text;
+    for (int length = static_cast<int>(random() % 24); length > 0; --length) {
+      // Mostly what is near the rules: lead bytes, marks, format characters, our own two bytes.
+      static const std::vector<std::string> kParts = {
+          "a", "\xc3", "\u0301", "\u202e", "日", "\xfe", "b", "\xff", "\033", "\n", "\x80", "\xe2"};
+      text += random() % 4 == 0 ? std::string(1, static_cast<char>(random() % 256))
+                                : kParts[random() % kParts.size()];
+    }
+    const std::string shown = Printable(text);
+    ASSERT_EQ(Printable(shown), shown) << testing::PrintToString(text);
+    const size_t columns = random() % 12;
+    ASSERT_LE(DisplayWidth(Fit(shown, columns)), columns) << testing::PrintToString(text);
+    for (const std::string& line : Wrap(text, columns + 2)) {
+      ASSERT_LE(DisplayWidth(line), columns + 2) << testing::PrintToString(text);
+    }
+    for (const char c : kPlain.Encode(shown)) {
+      const auto byte = static_cast<unsigned char>(c);
+      ASSERT_TRUE(byte >= 0x20 && byte != 0x7f && byte < 0xf8) << testing::PrintToString(text);
+    }
+  }
+}
+
+TEST(WidthTest, WideCharactersTakeTwoColumnsAndMarksNone) {
+  EXPECT_EQ(DisplayWidth(""), 0u);
+  EXPECT_EQ(DisplayWidth("日本"), 4u);
+  EXPECT_EQ(DisplayWidth("e\u0301"), 1u);
+  EXPECT_EQ(DisplayWidth(Painted(Style::kRed, "日")), 2u);
+  for (const char* symbol : {"▁", "█", "┃", "│", "┊", "─", "▲", "▸", "✓", "✗", "…", "⣿", "×"}) {
+    EXPECT_EQ(DisplayWidth(symbol), 1u) << symbol;
+  }
+}
+
+TEST(FitTest, WhatIsCutEndsInAnEllipsis) {
+  EXPECT_EQ(Fit("name", 4), "name");
+  EXPECT_EQ(Fit("names", 4), "nam…");
+  EXPECT_EQ(Fit("日本語", 4), "日…");  // two columns do not fit into one
+  EXPECT_EQ(Fit("x", 0), "");
+  EXPECT_EQ(PadRight("日本語", 6), "日本語");
+  EXPECT_EQ(PadRight("日本語", 4), "日… ");
+  EXPECT_EQ(PadLeft("ab", 4), "  ab");
+  EXPECT_EQ(kColored.Encode(Fit(absl::StrCat(Painted(Style::kRed, "red"), "plain"), 3)),
+            "\033[31mre…\033[0m");
+}
+
+TEST(WrapTest, ALongWordIsBroken) {
+  EXPECT_THAT(Wrap("one two  three\nfour", 8), ElementsAre("one two", "three", "four"));
+  EXPECT_THAT(Wrap("abcdefgh", 3), ElementsAre("abc", "def", "gh"));
+  EXPECT_THAT(Wrap("a\x01", 9), ElementsAre("a\\x01"));
+  EXPECT_THAT(Wrap("", 9), ElementsAre());
 }
 
 }  // namespace

@@ -30,12 +30,14 @@ void FillEverything(PageMaker* maker) {
   self.notifiers["log"] = {.results = {{"sent", 2}},
                            .pending = 3,
                            .oldest_pending_s = 1.5,
-                           .last_success_unix_s = 1'800'000'000};
+                           .last_success_unix_s = 1'800'000'000,
+                           .last_failure_unix_s = 1'700'000'000};
   self.remote_writes["mimir"] = {.results = {{"sent", 5}},
                                  .retries = 1,
                                  .queue_samples = 2,
                                  .queue_bytes = 3,
                                  .last_success_unix_s = 1'800'000'000};
+  self.silences = 4;
   self.config_last_reload_unix_s = 1'800'000'000;
   std::vector<Sample> samples;
   for (const IndicatorInfo& info : Indicators()) {
@@ -133,6 +135,8 @@ TEST(ExporterTest, ShowsRunsIndicatorsAndAlerts) {
       {"foreshock_notifications_pending{notifier=\"log\"}", "3"},
       {"foreshock_notifications_oldest_pending_seconds{notifier=\"log\"}", "1.5"},
       {"foreshock_notifications_last_success_timestamp_seconds{notifier=\"log\"}", "1800000000"},
+      {"foreshock_notifications_last_failure_timestamp_seconds{notifier=\"log\"}", "1700000000"},
+      {"foreshock_silences", "4"},
       {"process_cpu_seconds_total", "2.5"},
       {"foreshock_export_series_left_out", "0"},
   };

@@ -244,11 +244,13 @@ TEST_F(ChannelTest, AFailureIsTriedAgainAfterAWaitThatGrows) {
   EXPECT_EQ(After(absl::Seconds(2)), absl::Seconds(4));
   EXPECT_EQ(channel_->stats().pending, 1u);
   EXPECT_EQ(clock_.Now() - channel_->stats().oldest_pending, absl::Seconds(3));
+  const absl::Time failed = clock_.Now();
   receiver_.answer = {};
   After(absl::Seconds(4));
   EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
   EXPECT_EQ(Count("failed"), 3u);
   EXPECT_EQ(Count("sent"), 1u);
+  EXPECT_EQ(channel_->stats().last_failure, failed);
   EXPECT_EQ(channel_->stats().last_success, clock_.Now());
   EXPECT_EQ(channel_->stats().pending, 0u);
 }

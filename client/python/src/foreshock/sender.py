@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 import time
 from typing import Iterator
@@ -28,6 +29,7 @@ BACKOFF_MIN_S = 0.2  # doubled after each lost stream
 BACKOFF_MAX_S = 15.0
 HELLO_TIMEOUT_S = 10.0  # for the daemon's first answer
 _DETAILS_KEY = "grpc-status-details-bin"
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 _MEANS = {  # what a stream's end tells the user, by status
     grpc.StatusCode.UNAVAILABLE: "foreshockd cannot be reached",
     grpc.StatusCode.UNIMPLEMENTED: "what answers knows no foreshock.v1.IngestService: an older "
@@ -357,7 +359,9 @@ class Sender:
     def _on_rejection(self, rejection: ingest.Rejection) -> None:
         self._stats.keep_rejection(rejection.reason)
         text = f"foreshockd did not take {rejection.reason}"
-        self._note(rejection.reason, text, self._rejections)
+        # The same trouble at another step, with another value, is of the same kind.
+        kind = _NUMBER.sub("#", rejection.reason)
+        self._note(kind, text, self._rejections)
         if rejection.HasField("summary_index"):
             self._stats.rejected_summaries += 1
             return
