@@ -29,6 +29,7 @@
 #include "daemon/rpc/server.h"
 #include "daemon/store/disk_store.h"
 #include "daemon/store/retention_worker.h"
+#include "daemon/web/page.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
@@ -211,6 +212,7 @@ absl::Status App::Parts::StartHttp() {
   } else {
     RefuseJsonActions(http_.get());
   }
+  AddPageRoutes(http_.get());
   ManagementHooks hooks;
   hooks.ready = [this]() -> absl::Status {
     if (state_.draining) return absl::UnavailableError("shutting down");

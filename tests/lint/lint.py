@@ -33,6 +33,7 @@ LEVELS = {
     "daemon/rules": 3,
     "daemon/query": 3,
     "daemon/rpc": 3,
+    "daemon/web": 3,
     "daemon/pipeline": 4,
     "daemon/backtest": 5,
     "daemon/config": 5,
