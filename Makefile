@@ -86,9 +86,9 @@ lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety a
 	@/usr/bin/python3 tests/lint/lint.py --format
 	@deploy/build.sh tidy foreshockd foreshock
 
-format: ## format all C++ files in place
+format: ## format all C++ and TypeScript files in place
 	@deploy/install-deps.sh dev
-	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+	@git ls-files '*.cc' '*.h' '*.ts' | xargs clang-format -i
 
 clean: ## remove everything that was built
 	@rm -rf build

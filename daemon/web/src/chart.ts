@@ -1,14 +1,19 @@
-// Lines over steps on a canvas, by Chart.js: with bands from min to max, spans behind them, marks, a
-// cursor that all charts of a view share, and zoom by dragging. All pointers and keys are ours.
-import {
-  CategoryScale, Chart, Filler, LineController, LineElement, LinearScale, LogarithmicScale,
-  PointElement, type ChartDataset, type Plugin,
-} from "chart.js";
+// Lines over steps on a canvas, by Chart.js: with bands from min to max, spans behind them, marks,
+// a cursor that all charts of a view share, and zoom by dragging. All pointers and keys are ours.
+import {Chart, Filler, LinearScale, LineController, LineElement, LogarithmicScale, PointElement} from "chart.js";
+
+import type {ChartDataset, Plugin} from "chart.js";
+
 import {compact, whole} from "./format";
 import {dashes, faded, lineColor, themed} from "./palette";
 
-Chart.register(LineController, LineElement, PointElement, LinearScale, LogarithmicScale, CategoryScale,
-               Filler);
+Chart.register(LineController, LineElement, PointElement, LinearScale, LogarithmicScale, Filler);
+
+type Points = {
+  x: number; y: number
+}[];
+type Lines = Chart<"line", Points>;
+type Dataset = ChartDataset<"line", Points>;
 
 export interface Line {
   x: number[];
@@ -19,9 +24,19 @@ export interface Line {
   dash?: number[];
 }
 /** Behind the lines: from a step to a step. */
-export interface Span { first: number; last: number; kind: "critical" | "warning" | "info" }
+export interface Span {
+  first: number;
+  last: number;
+  kind: "critical"|"warning"|"info"
+}
 /** Across the lines: at a step, or (`y`) a level between two steps. */
-export interface Mark { kind: "step" | "level"; at: number; from?: number; to?: number; text: string }
+export interface Mark {
+  kind: "step"|"level";
+  at: number;
+  from?: number;
+  to?: number;
+  text: string
+}
 
 export interface Drawing {
   lines: Line[];
@@ -34,14 +49,14 @@ export interface Drawing {
 
 /** Where the reader points, in every chart of a view. */
 export class Cursor {
-  private readonly listeners = new Set<(x: number | null) => void>();
-  x: number | null = null;
-  set(x: number | null): void {
+  private readonly listeners = new Set<(x: number|null) => void>();
+  x: number|null = null;
+  set(x: number|null): void {
     if (x === this.x) return;
     this.x = x;
     for (const listener of this.listeners) listener(x);
   }
-  listen(listener: (x: number | null) => void): () => void {
+  listen(listener: (x: number|null) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
@@ -54,15 +69,15 @@ interface ChartOptions {
   name: string;
   cursor: Cursor;
   /** The reader chose a range; null: everything. */
-  zoom?(range: {first: number; last: number} | null): void;
+  zoom?(range: {first: number; last: number}|null): void;
   xText?(x: number): string;
 }
 
 export class LineChart {
   readonly canvas = document.createElement("canvas");
-  private chart: Chart<"line", {x: number; y: number}[]> | null = null;
-  private drawing: Drawing | null = null;
-  private drag: {from: number; to: number} | null = null;
+  private chart: Lines|null = null;
+  private drawing: Drawing|null = null;
+  private drag: {from: number; to: number}|null = null;
   private readonly stop: () => void;
 
   constructor(box: HTMLElement, private readonly options: ChartOptions) {
@@ -94,56 +109,84 @@ export class LineChart {
     chart.update("none");
   }
 
-  private yType(drawing: Drawing): "linear" | "logarithmic" {
+  private yType(drawing: Drawing): "linear"|"logarithmic" {
     return drawing.logarithmic ? "logarithmic" : "linear";
   }
 
-  private datasets(drawing: Drawing): ChartDataset<"line", {x: number; y: number}[]>[] {
-    const made: ChartDataset<"line", {x: number; y: number}[]>[] = [];
-    const ok = (value: number | undefined): value is number =>
-      value !== undefined && Number.isFinite(value) && !(drawing.logarithmic && value <= 0);
+  private datasets(drawing: Drawing): Dataset[] {
+    const made: Dataset[] = [];
+    const ok = (value: number|undefined): value is number =>
+        value !== undefined && Number.isFinite(value) && !(drawing.logarithmic && value <= 0);
     const points = (x: number[], y: number[]) =>
-      x.map((at, i) => ({x: at, y: ok(y[i]) ? y[i] as number : NaN}));
+        x.map((at, i) => ({x: at, y: ok(y[i]) ? y[i] as number : NaN}));
     drawing.lines.forEach((line, n) => {
       const color = line.color ?? lineColor(n);
       const few = line.x.length < 40;
       made.push({
-        data: points(line.x, line.y), borderColor: color, backgroundColor: color, borderWidth: 1.5,
-        borderDash: line.dash ?? dashes(n), pointRadius: few ? 2 : 0, pointHitRadius: 0, order: n});
+        data: points(line.x, line.y),
+        borderColor: color,
+        backgroundColor: color,
+        borderWidth: 1.5,
+        borderDash: line.dash ?? dashes(n),
+        pointRadius: few ? 2 : 0,
+        pointHitRadius: 0,
+        order: n
+      });
       const {min, max} = line;
       if (min === undefined || max === undefined) return;
-      const band = {borderWidth: 0, pointRadius: 0, backgroundColor: faded(color, 0.18), order: 100 + n};
+      const band =
+          {borderWidth: 0, pointRadius: 0, backgroundColor: faded(color, 0.18), order: 100 + n};
       made.push({...band, data: points(line.x, min), fill: false});
       made.push({...band, data: points(line.x, max), fill: "-1"});
     });
     return made;
   }
 
-  private make(drawing: Drawing): Chart<"line", {x: number; y: number}[]> {
+  private make(drawing: Drawing): Lines {
     const xText = this.options.xText ?? ((x: number) => x < 1e6 ? whole(x) : compact(x));
     const behind: Plugin<"line"> = {
-      id: "behind", beforeDatasetsDraw: (chart) => this.drawBehind(chart),
-      afterDatasetsDraw: (chart) => this.drawAbove(chart)};
-    return new Chart<"line", {x: number; y: number}[]>(this.canvas, {
+      id: "behind",
+      beforeDatasetsDraw: (chart) => this.drawBehind(chart),
+      afterDatasetsDraw: (chart) => this.drawAbove(chart)
+    };
+    return new Chart<"line", Points>(this.canvas, {
       type: "line",
       data: {datasets: []},
       plugins: [behind],
       options: {
-        animation: false, responsive: true, maintainAspectRatio: false, parsing: false,
-        normalized: true, events: [], spanGaps: true, layout: {padding: {right: 10, top: 6}},
+        animation: false,
+        responsive: true,
+        maintainAspectRatio: false,
+        parsing: false,
+        normalized: true,
+        events: [],
+        spanGaps: true,
+        layout: {padding: {right: 10, top: 6}},
         scales: {
-          x: {type: "linear", min: drawing.first, max: drawing.last,
-              ticks: {maxRotation: 0, autoSkipPadding: 24, maxTicksLimit: 8,
-                      callback: (value) => Number.isInteger(Number(value)) ? xText(Number(value)) : ""}},
-          y: {type: this.yType(drawing),
-              ticks: {maxTicksLimit: 6, callback: (value) => compact(Number(value))},
-              afterFit: (scale) => { scale.width = AXIS_PX; }},
+          x: {
+            type: "linear",
+            min: drawing.first,
+            max: drawing.last,
+            ticks: {
+              maxRotation: 0,
+              autoSkipPadding: 24,
+              maxTicksLimit: 8,
+              callback: (value) => Number.isInteger(Number(value)) ? xText(Number(value)) : ""
+            }
+          },
+          y: {
+            type: this.yType(drawing),
+            ticks: {maxTicksLimit: 6, callback: (value) => compact(Number(value))},
+            afterFit: (scale) => {
+              scale.width = AXIS_PX;
+            }
+          },
         },
       },
     });
   }
 
-  private theme(chart: Chart<"line", {x: number; y: number}[]>): void {
+  private theme(chart: Lines): void {
     for (const scale of [chart.options.scales!.x!, chart.options.scales!.y!]) {
       scale.grid = {color: themed("grid"), borderColor: themed("axis")};
       Object.assign(scale.ticks!, {color: themed("faint"), font: {size: 11}});
@@ -214,8 +257,9 @@ export class LineChart {
     }
     if (this.drag !== null) {
       ctx.fillStyle = faded(themed("accent"), 0.2);
-      ctx.fillRect(Math.min(this.drag.from, this.drag.to), area.top,
-                   Math.abs(this.drag.to - this.drag.from), area.height);
+      ctx.fillRect(
+          Math.min(this.drag.from, this.drag.to), area.top, Math.abs(this.drag.to - this.drag.from),
+          area.height);
     }
     ctx.restore();
   }
@@ -232,7 +276,7 @@ export class LineChart {
     ctx.restore();
   }
 
-  private valueAt(pixel: number): number | null {
+  private valueAt(pixel: number): number|null {
     const chart = this.chart;
     if (chart === null || this.drawing === null) return null;
     const {left, right} = chart.chartArea;
@@ -260,8 +304,12 @@ export class LineChart {
       const last = this.valueAt(Math.max(drag.from, drag.to));
       if (first !== null && last !== null && last > first) this.options.zoom?.({first, last});
     });
-    canvas.addEventListener("pointercancel", () => { this.drag = null; });
-    canvas.addEventListener("pointerleave", () => { if (this.drag === null) this.options.cursor.set(null); });
+    canvas.addEventListener("pointercancel", () => {
+      this.drag = null;
+    });
+    canvas.addEventListener("pointerleave", () => {
+      if (this.drag === null) this.options.cursor.set(null);
+    });
     canvas.addEventListener("dblclick", () => this.options.zoom?.(null));
     canvas.addEventListener("blur", () => this.options.cursor.set(null));
     canvas.addEventListener("keydown", (event) => this.key(event));
@@ -272,8 +320,8 @@ export class LineChart {
     if (drawing === null || event.ctrlKey || event.metaKey || event.altKey) return;
     const width = drawing.last - drawing.first;
     const at = this.options.cursor.x ?? drawing.last;
-    const move = (by: number) =>
-      this.options.cursor.set(Math.min(Math.max(Math.round(at + by), drawing.first), drawing.last));
+    const move = (by: number) => this.options.cursor.set(
+        Math.min(Math.max(Math.round(at + by), drawing.first), drawing.last));
     const zoom = (factor: number) => {
       const half = Math.max(width * factor / 2, 2);
       this.options.zoom?.({first: Math.max(Math.round(at - half), 0), last: Math.round(at + half)});
@@ -284,8 +332,11 @@ export class LineChart {
       ArrowRight: () => move(event.shiftKey ? one * 10 : one),
       Home: () => this.options.cursor.set(drawing.first),
       End: () => this.options.cursor.set(drawing.last),
-      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2),
-      "0": () => this.options.zoom?.(null), Escape: () => this.options.cursor.set(null),
+      "+": () => zoom(0.5),
+      "=": () => zoom(0.5),
+      "-": () => zoom(2),
+      "0": () => this.options.zoom?.(null),
+      Escape: () => this.options.cursor.set(null),
     };
     const action = actions[event.key];
     if (action === undefined) return;

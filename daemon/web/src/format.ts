@@ -4,12 +4,12 @@ import type {Alert, Int64, Series} from "./api";
 const GROUPED = new Intl.NumberFormat("en", {useGrouping: true});
 
 /** "1 234 567": with thin spaces, which no language reads as a decimal mark. */
-export function whole(value: Int64 | number | undefined): string {
+export function whole(value: Int64|number|undefined): string {
   return value === undefined ? "–" : GROUPED.format(Number(value)).replace(/,/g, "\u202f");
 }
 
 /** Four significant digits. */
-export function short(value: number | undefined | null): string {
+export function short(value: number|undefined|null): string {
   if (value === undefined || value === null || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -33,7 +33,7 @@ export function compact(value: number): string {
   return size !== 0 && size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
 }
 
-export function bytes(value: Int64 | number): string {
+export function bytes(value: Int64|number): string {
   let size = Number(value);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (size < 1024) return `${Number(size.toPrecision(3))} ${unit}`;
@@ -50,12 +50,18 @@ export function duration(seconds: number): string {
 }
 
 /** In the viewer's own zone. "" for 0, which stands for unknown. */
-export function time(unixNs: Int64 | undefined): string {
+export function time(unixNs: Int64|undefined): string {
   const ms = Number(unixNs ?? 0) / 1e6;
   if (ms <= 0) return "";
   return new Date(ms).toLocaleString(undefined, {
-    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
-    second: "2-digit", timeZoneName: "short"});
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    timeZoneName: "short"
+  });
 }
 
 /** "RUN_STATE_LIVE" → "live". */
@@ -72,8 +78,10 @@ function list(values: number[], most = 8): string {
 }
 
 /** "layers 1, 2, head 3"; "whole run" where the alert names no place. */
-export function place(alert: {layers: number[]; all_layers?: boolean; head?: number; rank?: number;
-                              unit_name?: string}): string {
+export function place(
+    alert:
+        {layers: number[]; all_layers?: boolean; head?: number; rank?: number; unit_name?: string}):
+    string {
   const parts: string[] = [];
   if (alert.all_layers) {
     parts.push("all layers");

@@ -1,9 +1,11 @@
-// Layer by unit (head, expert) as a heat map at a step, or one layer's units over steps; a cell opens
-// the plots of what lies behind it. Attention and router pages are this view with other words.
-import {Alert, Result, Run, Series, get} from "./api";
+// Layer by unit (head, expert) as a heat map at a step, or one layer's units over steps; a cell
+// opens the plots of what lies behind it. Attention and router pages are this view with other
+// words.
+import {Alert, get, Result, Run, Series} from "./api";
 import {Cursor} from "./chart";
 import {findRun, layersOf, runHead, select, stepInput} from "./controls";
-import {h, Memo, button, link, notice, replace} from "./dom";
+import {button, h, link, Memo, notice, replace} from "./dom";
+
 import {short, whole} from "./format";
 import {Heat, HeatMap} from "./heatmap";
 import {ALERTS_MOST, type Shared, type View} from "./live";
@@ -13,11 +15,11 @@ import {Spec, catalogue, curveOf, listIndicators, specText, stepsOf} from "./ser
 import {change, parameter, stepParameter, url} from "./url";
 
 export interface HeatPage {
-  view: "attention" | "router";
+  view: "attention"|"router";
   title: string;
-  unit: "head" | "expert";
-  prefix: string;                      // of the indicators to choose from
-  preferred: string[];                 // the first that the run has is shown first
+  unit: "head"|"expert";
+  prefix: string;       // of the indicators to choose from
+  preferred: string[];  // the first that the run has is shown first
   scale(indicator: string): {scale: Scale; middle?: number};
   /** Below a cell that was opened. */
   details(layer: number, unit: number): Spec[];
@@ -25,7 +27,7 @@ export interface HeatPage {
   overview: Spec[];
   /** A sentence about a step's values. */
   says?(layers: number[], values: number[][]): string;
-  empty: string;                       // what to do when the run has none of it
+  empty: string;  // what to do when the run has none of it
 }
 
 // A value belongs to a step if it is at most so much older; summaries are sampled.
@@ -36,7 +38,9 @@ const CELLS_MOST = 100_000;
 export function heatView(page: HeatPage, shared: Shared): View {
   const wanted = parameter("run");
   const root = h("div", {}, notice("wait", "Loading the run …"));
-  const map = new HeatMap(() => `${wanted ?? ""}: ${indicator}, ${over() ? `layer ${layer()}` : `step ${step()}`}`, open);
+  const map = new HeatMap(
+      () => `${wanted ?? ""}: ${indicator}, ${over() ? `layer ${layer()}` : `step ${step()}`}`,
+      open);
   const says = h("p", {});
   const help = h("p", {class: "faint"});
   const detailsTitle = h("h2", {});
@@ -45,32 +49,53 @@ export function heatView(page: HeatPage, shared: Shared): View {
   const cursor = new Cursor();
   const plots = new Map<string, Plot>();
   const [memo, plotsMemo] = [new Memo(), new Memo()];
-  let run: Run | null = null;
+  let run: Run|null = null;
   let series: Map<string, Series[]> = new Map();
   let seriesAt = "";
   let indicator = "";
   let ready = false;
 
-  const indicators = select("Indicator", (value) => { change({indicator: value}, true); shared.again(); });
-  const mode = select("Show", (value) => { change({over: value}, true); shared.again(); });
-  const layers = select("Layer", (value) => { change({layer: value, unit: null}, true); shared.again(); });
-  const exactStep = stepInput("At step", (value) => { change({step: value}, true); shared.again(); });
-  const slider = h("input", {type: "range", "aria-label": "Step", input: () => {
-    change({step: Number(slider.value)});
-    clearTimeout(waiting);
-    waiting = window.setTimeout(() => shared.again(), 120);
-  }});
+  const indicators = select("Indicator", (value) => {
+    change({indicator: value}, true);
+    shared.again();
+  });
+  const mode = select("Show", (value) => {
+    change({over: value}, true);
+    shared.again();
+  });
+  const layers = select("Layer", (value) => {
+    change({layer: value, unit: null}, true);
+    shared.again();
+  });
+  const exactStep = stepInput("At step", (value) => {
+    change({step: value}, true);
+    shared.again();
+  });
+  const slider = h("input", {
+    type: "range",
+    "aria-label": "Step",
+    input: () => {
+      change({step: Number(slider.value)});
+      clearTimeout(waiting);
+      waiting = window.setTimeout(() => shared.again(), 120);
+    }
+  });
   let waiting = 0;
-  const newest = button("Newest", {click: () => { change({step: null}); shared.again(); }});
-  const tools = h("div", {class: "toolbar"}, indicators.root, mode.root, layers.root, exactStep.root,
-    h("label", {class: "field grow"}, h("span", {}, "Step"), slider),
-    newest,
-    button("PNG", {class: "tool", title: "Save the picture", click: () => map.savePicture()}),
-    button("CSV", {class: "tool", title: "Save the numbers", click: () => map.saveNumbers()}));
+  const newest = button("Newest", {
+    click: () => {
+      change({step: null});
+      shared.again();
+    }
+  });
+  const tools =
+      h("div", {class: "toolbar"}, indicators.root, mode.root, layers.root, exactStep.root,
+        h("label", {class: "field grow"}, h("span", {}, "Step"), slider), newest,
+        button("PNG", {class: "tool", title: "Save the picture", click: () => map.savePicture()}),
+        button("CSV", {class: "tool", title: "Save the numbers", click: () => map.saveNumbers()}));
 
   const over = () => parameter("over") === "steps";
-  const chosen = (): Series[] => (series.get(indicator) ?? []).filter(
-    (one) => one.unit === `UNIT_${page.unit.toUpperCase()}`);
+  const chosen = (): Series[] =>
+      (series.get(indicator) ?? []).filter((one) => one.unit === `UNIT_${page.unit.toUpperCase()}`);
   function layer(): number {
     const asked = stepParameter("layer");
     const all = layersOf(chosen());
@@ -89,7 +114,8 @@ export function heatView(page: HeatPage, shared: Shared): View {
 
   function open(row: number, column: number): void {
     const units = unitIds(chosen());
-    const [atLayer, unit] = over() ? [layer(), units[row]] : [layersOf(chosen())[row], units[column]];
+    const [atLayer, unit] =
+        over() ? [layer(), units[row]] : [layersOf(chosen())[row], units[column]];
     if (atLayer === undefined || unit === undefined) return;
     change({layer: atLayer, unit}, true);
     shared.again();
@@ -100,9 +126,17 @@ export function heatView(page: HeatPage, shared: Shared): View {
     const list = chosen();
     const [rows, columns] = [layersOf(list), unitIds(list)];
     const at = step();
-    const {results} = await get<{results: Result[]}>("points", {
-      run: found.name, indicator, unit: page.unit, first_step: Math.max(at - AGE_MOST, 0), last_step: at,
-      buckets_max: 1, limit: CELLS_MOST}, signal);
+    const {results} = await get<{results: Result[]}>(
+        "points", {
+          run: found.name,
+          indicator,
+          unit: page.unit,
+          first_step: Math.max(at - AGE_MOST, 0),
+          last_step: at,
+          buckets_max: 1,
+          limit: CELLS_MOST
+        },
+        signal);
     const values = rows.map(() => columns.map(() => NaN));
     const ages = rows.map(() => columns.map(() => NaN));
     for (const result of results) {
@@ -116,20 +150,32 @@ export function heatView(page: HeatPage, shared: Shared): View {
     }
     says.textContent = page.says?.(rows, values) ?? "";
     return {
-      rows: rows.map(String), columns: columns.map(String), values, rowTitle: "layer",
-      columnTitle: page.unit, ...page.scale(indicator),
+      rows: rows.map(String),
+      columns: columns.map(String),
+      values,
+      rowTitle: "layer",
+      columnTitle: page.unit,
+      ...page.scale(indicator),
       more: (row, column) => {
         const age = ages[row]?.[column] ?? NaN;
         return Number.isFinite(age) ? `from step ${whole(age)}` : "";
-      }};
+      }
+    };
   }
 
   async function overSteps(found: Run, signal: AbortSignal): Promise<Heat> {
     const at = layer();
     const units = unitIds(chosen().filter((one) => one.layer === at));
-    const {results} = await get<{results: Result[]}>("points", {
-      run: found.name, indicator, unit: page.unit, layer: at, buckets_max: COLUMNS_MOST,
-      limit: CELLS_MOST}, signal);
+    const {results} = await get<{results: Result[]}>(
+        "points", {
+          run: found.name,
+          indicator,
+          unit: page.unit,
+          layer: at,
+          buckets_max: COLUMNS_MOST,
+          limit: CELLS_MOST
+        },
+        signal);
     const curves = results.map(curveOf);
     // Summaries that are sampled leave buckets empty: columns are those that have values.
     const columns = [...new Set(curves.flatMap((curve) => curve.first))].sort((a, b) => a - b);
@@ -144,8 +190,13 @@ export function heatView(page: HeatPage, shared: Shared): View {
     }
     says.textContent = "";
     return {
-      rows: units.map(String), columns: columns.map(whole), values, rowTitle: page.unit,
-      columnTitle: "step", ...page.scale(indicator)};
+      rows: units.map(String),
+      columns: columns.map(whole),
+      values,
+      rowTitle: page.unit,
+      columnTitle: "step",
+      ...page.scale(indicator)
+    };
   }
 
   async function drawPlots(found: Run, alerts: Alert[], signal: AbortSignal): Promise<void> {
@@ -154,15 +205,27 @@ export function heatView(page: HeatPage, shared: Shared): View {
     const details = unit === null ? [] : page.details(layer(), unit).filter(has);
     const overview = page.overview.filter(has);
     const keys = [...details, ...overview].map(specText);
-    for (const [key, plot] of plots) if (!keys.includes(key)) { plot.close(); plots.delete(key); }
+    for (const [key, plot] of plots)
+      if (!keys.includes(key)) {
+        plot.close();
+        plots.delete(key);
+      }
     const put = (box: HTMLElement, specs: Spec[]) => {
       const roots = specs.map((spec) => {
         const key = specText(spec);
         const plot = plots.get(key) ?? new Plot({
-          run: found.name, spec, cursor, height: "small", title: spec.indicator,
-          zoom: (range) => {
-            if (range !== null) { change({step: range.last}, true); shared.again(); }
-          }});
+                       run: found.name,
+                       spec,
+                       cursor,
+                       height: "small",
+                       title: spec.indicator,
+                       zoom: (range) => {
+                         if (range !== null) {
+                           change({step: range.last}, true);
+                           shared.again();
+                         }
+                       }
+                     });
         plots.set(key, plot);
         return plot.root;
       });
@@ -172,15 +235,26 @@ export function heatView(page: HeatPage, shared: Shared): View {
     };
     put(detailsBox, details);
     put(overviewBox, overview);
-    replace(detailsTitle, unit === null ? "" : `Layer ${layer()}, ${page.unit} ${unit} `, unit !== null &&
-      button("Close", {class: "tool", click: () => { change({unit: null}, true); shared.again(); }}));
+    replace(
+        detailsTitle, unit === null ? "" : `Layer ${layer()}, ${page.unit} ${unit} `,
+        unit !== null && button("Close", {
+          class: "tool",
+          click: () => {
+            change({unit: null}, true);
+            shared.again();
+          }
+        }));
     detailsTitle.hidden = unit === null;
     const range = ends();
-    if (!plotsMemo.changed(keys, range, alerts, matchMedia("(prefers-color-scheme: dark)").matches)) return;
+    if (!plotsMemo.changed(keys, range, alerts, matchMedia("(prefers-color-scheme: dark)").matches))
+      return;
     try {
-      await Promise.all([...details, ...overview].map((spec) => (plots.get(specText(spec)) as Plot).load(
-        {first: range.first, last: Math.max(range.last, range.first + 1)},
-        spansOf(alerts, range.last, spec.indicator), [], signal)));
+      await Promise.all([...details, ...overview].map(
+          (spec) => (plots.get(specText(spec)) as Plot)
+                        .load(
+                            found.series,
+                            {first: range.first, last: Math.max(range.last, range.first + 1)},
+                            spansOf(alerts, range.last, spec.indicator), [], signal)));
     } catch (error) {
       plotsMemo.changed(null);
       throw error;
@@ -188,18 +262,24 @@ export function heatView(page: HeatPage, shared: Shared): View {
   }
 
   function choices(): string[] {
-    const ids = [...series].filter(([id, list]) => id.startsWith(page.prefix) && (
-      list.length === 0 || list.some((one) => one.unit === `UNIT_${page.unit.toUpperCase()}`)))
-      .map(([id]) => id).sort();
+    const ids = [...series]
+                    .filter(
+                        ([id, list]) => id.startsWith(page.prefix) &&
+                            (list.length === 0 ||
+                             list.some((one) => one.unit === `UNIT_${page.unit.toUpperCase()}`)))
+                    .map(([id]) => id)
+                    .sort();
     const asked = parameter("indicator");
-    indicator = asked !== null && ids.includes(asked) ? asked
-      : page.preferred.find((id) => ids.includes(id)) ?? ids[0] ?? "";
+    indicator = asked !== null && ids.includes(asked) ?
+        asked :
+        page.preferred.find((id) => ids.includes(id)) ?? ids[0] ?? "";
     indicators.set(ids.map((id) => [id, id]), indicator);
     return ids;
   }
 
   return {
-    title: `${page.title}: ${wanted ?? ""}`, root,
+    title: `${page.title}: ${wanted ?? ""}`,
+    root,
     async refresh(signal) {
       const found = await findRun(wanted, signal);
       if (found instanceof HTMLElement) {
@@ -210,34 +290,52 @@ export function heatView(page: HeatPage, shared: Shared): View {
       run = found;
       const [alerts, listed] = await Promise.all([
         get<{alerts: Alert[]}>("alerts", {run: found.name, limit: ALERTS_MOST}, signal),
-        found.series === seriesAt ? series : listIndicators(found.name, signal), shared.fresh]);
+        found.series === seriesAt ? series : listIndicators(found.name, signal), shared.fresh
+      ]);
       [series, seriesAt] = [listed, found.series];
       if (choices().length === 0) {
         ready = false;
-        replace(root, runHead(found.name, page.view), notice("empty", `This run has no ${page.title.toLowerCase()} values.`,
-          page.empty, " ", link(url("run", {run: found.name}), {}, "What it has")));
+        replace(
+            root, runHead(found.name, page.view),
+            notice(
+                "empty", `This run has no ${page.title.toLowerCase()} values.`, page.empty, " ",
+                link(url("run", {run: found.name}), {}, "What it has")));
         return;
       }
-      // Where a run has too many series to list, those of the chosen indicator are asked for by themselves.
+      // Where a run has too many series to list, those of the chosen indicator are asked for by
+      // themselves.
       if ((series.get(indicator) ?? []).length === 0) {
-        const own = await get<{series: Series[]}>("series", {run: found.name, indicator, limit: CELLS_MOST}, signal);
+        const own = await get<{series: Series[]}>(
+            "series", {run: found.name, indicator, limit: CELLS_MOST}, signal);
         series.set(indicator, own.series);
       }
       if (!ready) {
-        replace(root, runHead(found.name, page.view), tools, help, map.root, says, detailsTitle, detailsBox, overviewBox);
+        replace(
+            root, runHead(found.name, page.view), tools, help, map.root, says, detailsTitle,
+            detailsBox, overviewBox);
         ready = true;
       }
-      mode.set([["", `layers × ${page.unit}s at a step`], ["steps", `${page.unit}s of a layer over steps`]], over() ? "steps" : "");
-      layers.set(layersOf(chosen()).map((one): [string, string] => [String(one), String(one)]), String(layer()));
+      mode.set(
+          [
+            ["", `layers × ${page.unit}s at a step`],
+            ["steps", `${page.unit}s of a layer over steps`]
+          ],
+          over() ? "steps" : "");
+      layers.set(
+          layersOf(chosen()).map((one): [string, string] => [String(one), String(one)]),
+          String(layer()));
       layers.root.hidden = !over();
       const {first, last} = ends();
       exactStep.root.hidden = (slider.parentElement as HTMLElement).hidden = newest.hidden = over();
       exactStep.set(stepParameter("step"), String(last));
       Object.assign(slider, {min: String(first), max: String(last)});
       if (document.activeElement !== slider) slider.value = String(step());
-      help.textContent = `${(await catalogue()).get(indicator)?.help ?? ""}. Choose a cell to see more of the ${page.unit}.`;
-      if (memo.changed(indicator, over(), layer(), step(), over() ? last : 0,
-                       matchMedia("(prefers-color-scheme: dark)").matches)) {
+      help.textContent =
+          `${(await catalogue()).get(indicator)?.help ?? ""}. Choose a cell to see more of the ${
+              page.unit}.`;
+      if (memo.changed(
+              indicator, over(), layer(), step(), over() ? last : 0,
+              matchMedia("(prefers-color-scheme: dark)").matches)) {
         try {
           map.draw(await (over() ? overSteps(found, signal) : atStep(found, signal)));
         } catch (error) {
@@ -258,36 +356,54 @@ export function heatView(page: HeatPage, shared: Shared): View {
 
 /** Heads: the spectra of the updates, the logits, the weights. */
 export const ATTENTION: HeatPage = {
-  view: "attention", title: "Attention", unit: "head", prefix: "attn.",
+  view: "attention",
+  title: "Attention",
+  unit: "head",
+  prefix: "attn.",
   preferred: ["attn.delta2.entropy_ratio_l1", "attn.delta2.entropy_ratio", "attn.logits.max"],
   scale: () => ({scale: "sequential"}),
-  details: (layer, unit) => [
-    "attn.delta2.entropy_ratio_l1", "attn.delta2.effective_rank_l1", "attn.delta2.stable_rank",
-    "attn.delta2.relative_norm", "attn.delta_q.entropy_ratio_l1", "attn.delta_k.entropy_ratio_l1",
-    "attn.qk.norm", "attn.qk.stable_rank", "attn.logits.max", "attn.logits.entropy_ratio",
-  ].map((indicator) => ({indicator, layer, unit: String(unit)})),
+  details: (layer, unit) => ["attn.delta2.entropy_ratio_l1",
+                             "attn.delta2.effective_rank_l1",
+                             "attn.delta2.stable_rank",
+                             "attn.delta2.relative_norm",
+                             "attn.delta_q.entropy_ratio_l1",
+                             "attn.delta_k.entropy_ratio_l1",
+                             "attn.qk.norm",
+                             "attn.qk.stable_rank",
+                             "attn.logits.max",
+                             "attn.logits.entropy_ratio",
+].map((indicator) => ({indicator, layer, unit: String(unit)})),
   overview: [{indicator: "attn.delta2.entropy_ratio_l1"}, {indicator: "attn.logits.max"}],
-  empty: "The Python client watches attention by itself (docs/python.md says how, and what it needs).",
+  empty:
+      "The Python client watches attention by itself (docs/python.md says how, and what it needs).",
 };
 
 /** Experts: who gets the tokens, how sure the router is, how alike its rows are. */
 export const ROUTER: HeatPage = {
-  view: "router", title: "Router", unit: "expert", prefix: "load.",
+  view: "router",
+  title: "Router",
+  unit: "expert",
+  prefix: "load.",
   preferred: ["load.share"],
-  scale: (indicator) => indicator === "load.share" ? {scale: "diverging", middle: 1} : {scale: "sequential"},
+  scale: (indicator) =>
+      indicator === "load.share" ? {scale: "diverging", middle: 1} : {scale: "sequential"},
   details: (layer, unit) => [{indicator: "load.share", layer, unit: String(unit)}],
-  overview: ["router.token_entropy_ratio", "load.entropy_ratio", "router.weight_similarity",
-             "load.dead_fraction", "load.max_violation", "router.margin_mean"]
-    .map((indicator) => ({indicator})),
+  overview: [
+    "router.token_entropy_ratio", "load.entropy_ratio", "router.weight_similarity",
+    "load.dead_fraction", "load.max_violation", "router.margin_mean"
+  ].map((indicator) => ({indicator})),
   says(layers, values) {
-    const dead = values.map((row, i) => {
-      const ids = row.flatMap((value, expert) => value < 0.01 ? [expert] : []);
-      return ids.length === 0 ? "" : `layer ${layers[i]}: ${ids.join(", ")}`;
-    }).filter((text) => text !== "");
+    const dead = values
+                     .map((row, i) => {
+                       const ids = row.flatMap((value, expert) => value < 0.01 ? [expert] : []);
+                       return ids.length === 0 ? "" : `layer ${layers[i]}: ${ids.join(", ")}`;
+                     })
+                     .filter((text) => text !== "");
     const largest = Math.max(...values.flat().filter(Number.isFinite));
-    return (dead.length === 0 ? "Every expert gets at least 1 % of the even load. "
-      : `Under 1 % of the even load at this step: ${dead.join("; ")}. `) +
-      (Number.isFinite(largest) ? `The busiest gets ${short(largest)} times the even load.` : "");
+    return (dead.length === 0 ? "Every expert gets at least 1 % of the even load. " :
+                                `Under 1 % of the even load at this step: ${dead.join("; ")}. `) +
+        (Number.isFinite(largest) ? `The busiest gets ${short(largest)} times the even load.` : "");
   },
-  empty: "Only models with experts have them; the Python client finds MoE routers by itself (docs/python.md).",
+  empty:
+      "Only models with experts have them; the Python client finds MoE routers by itself (docs/python.md).",
 };

@@ -7,11 +7,11 @@ import {Scale, heatColor, themed} from "./palette";
 export interface Heat {
   rows: string[];
   columns: string[];
-  values: number[][];     // [row][column]; NaN: none
-  rowTitle: string;       // "layer"
-  columnTitle: string;    // "head"
+  values: number[][];   // [row][column]; NaN: none
+  rowTitle: string;     // "layer"
+  columnTitle: string;  // "head"
   scale: Scale;
-  middle?: number;        // of a diverging scale
+  middle?: number;  // of a diverging scale
   /** More about a cell than its value. */
   more?(row: number, column: number): string;
 }
@@ -25,14 +25,15 @@ export class HeatMap {
   private readonly canvas = h("canvas", {tabindex: 0, role: "img"});
   private readonly readout = h("output", {class: "readout"});
   private readonly bar = h("div", {class: "heat-scale"});
-  private heat: Heat | null = null;
+  private heat: Heat|null = null;
   private low = 0;
   private high = 1;
-  private at: {row: number; column: number} | null = null;
+  private at: {row: number; column: number}|null = null;
   private readonly observer: ResizeObserver;
 
-  constructor(private readonly name: () => string,
-              private readonly choose?: (row: number, column: number) => void) {
+  constructor(
+      private readonly name: () => string,
+      private readonly choose?: (row: number, column: number) => void) {
     this.root = h("figure", {class: "heat"}, this.box, this.readout, this.bar);
     this.box.append(this.canvas);
     this.canvas.setAttribute("aria-label", "Heat map");
@@ -41,7 +42,9 @@ export class HeatMap {
     this.listen();
   }
 
-  close(): void { this.observer.disconnect(); }
+  close(): void {
+    this.observer.disconnect();
+  }
 
   draw(heat: Heat): void {
     this.heat = heat;
@@ -54,9 +57,11 @@ export class HeatMap {
       }
     }
     [this.low, this.high] = low <= high ? [low, high] : [0, 1];
-    this.canvas.setAttribute("aria-label",
-      `${this.name()}: ${heat.rows.length} ${heat.rowTitle}s by ${heat.columns.length} ` +
-      `${heat.columnTitle}s, from ${short(low)} to ${short(high)}. Arrow keys move, Enter opens.`);
+    this.canvas.setAttribute(
+        "aria-label",
+        `${this.name()}: ${heat.rows.length} ${heat.rowTitle}s by ${heat.columns.length} ` +
+            `${heat.columnTitle}s, from ${short(low)} to ${
+                short(high)}. Arrow keys move, Enter opens.`);
     this.paint();
     this.legend();
   }
@@ -65,8 +70,8 @@ export class HeatMap {
   private share(value: number): number {
     const middle = this.heat?.scale === "diverging" ? this.heat.middle : undefined;
     if (middle !== undefined) {
-      return value < middle ? 0.5 - 0.5 * (middle - value) / (middle - this.low)
-        : 0.5 + 0.5 * (value - middle) / Math.max(this.high - middle, 1e-12);
+      return value < middle ? 0.5 - 0.5 * (middle - value) / (middle - this.low) :
+                              0.5 + 0.5 * (value - middle) / Math.max(this.high - middle, 1e-12);
     }
     return this.high > this.low ? (value - this.low) / (this.high - this.low) : 0.5;
   }
@@ -101,10 +106,11 @@ export class HeatMap {
     if (this.at === null) return;
     draw.strokeStyle = themed("text");
     draw.lineWidth = 2;
-    draw.strokeRect(LABELS_PX + this.at.column * cellWidth, this.at.row * cellHeight, cellWidth, cellHeight);
+    draw.strokeRect(
+        LABELS_PX + this.at.column * cellWidth, this.at.row * cellHeight, cellWidth, cellHeight);
   }
 
-  private hatch(draw: CanvasRenderingContext2D): CanvasPattern | string {
+  private hatch(draw: CanvasRenderingContext2D): CanvasPattern|string {
     const tile = document.createElement("canvas");
     tile.width = tile.height = 6;
     const line = tile.getContext("2d");
@@ -117,14 +123,16 @@ export class HeatMap {
     return draw.createPattern(tile, "repeat") ?? themed("grid");
   }
 
-  private labels(draw: CanvasRenderingContext2D, heat: Heat, cellWidth: number, cellHeight: number): void {
+  private labels(draw: CanvasRenderingContext2D, heat: Heat, cellWidth: number, cellHeight: number):
+      void {
     draw.fillStyle = themed("faint");
     draw.font = "11px sans-serif";
     draw.textBaseline = "middle";
     draw.textAlign = "right";
     const everyRow = Math.max(Math.ceil(13 / cellHeight), 1);
     heat.rows.forEach((label, r) => {
-      if (r % everyRow === 0) draw.fillText(label, LABELS_PX - 6, (r + 0.5) * cellHeight, LABELS_PX - 8);
+      if (r % everyRow === 0)
+        draw.fillText(label, LABELS_PX - 6, (r + 0.5) * cellHeight, LABELS_PX - 8);
     });
     const longest = Math.max(...heat.columns.map((label) => draw.measureText(label).width), 8);
     const everyColumn = Math.max(Math.ceil((longest + 10) / cellWidth), 1);
@@ -151,9 +159,11 @@ export class HeatMap {
     }
     const missing = heat.values.some((row) => row.some((value) => !Number.isFinite(value)));
     this.bar.replaceChildren(
-      short(this.low), strip, short(this.high),
-      heat.middle !== undefined && heat.scale === "diverging" ? ` · middle ${short(heat.middle)}` : "",
-      missing ? " · hatched: no value" : "");
+        short(this.low), strip, short(this.high),
+        heat.middle !== undefined && heat.scale === "diverging" ?
+            ` · middle ${short(heat.middle)}` :
+            "",
+        missing ? " · hatched: no value" : "");
   }
 
   private listen(): void {
@@ -163,7 +173,7 @@ export class HeatMap {
       const column = Math.floor((event.offsetX - LABELS_PX) / cellWidth);
       const row = Math.floor(event.offsetY / cellHeight);
       const inside = row >= 0 && column >= 0 && row < this.heat.rows.length &&
-        column < this.heat.columns.length;
+          column < this.heat.columns.length;
       return inside ? {row, column} : null;
     };
     this.canvas.addEventListener("pointermove", (event) => this.point(cellOf(event)));
@@ -180,13 +190,15 @@ export class HeatMap {
     const heat = this.heat;
     if (heat === null || event.ctrlKey || event.metaKey || event.altKey) return;
     const at = this.at ?? {row: 0, column: 0};
-    const steps: {[key: string]: [number, number]} = {
-      ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+    const steps: {[key: string]: [
+      number, number
+    ]} = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
     const step = steps[event.key];
     if (step !== undefined) {
-      const row = Math.min(Math.max(at.row + (this.at === null ? 0 : step[0]), 0), heat.rows.length - 1);
-      const column =
-        Math.min(Math.max(at.column + (this.at === null ? 0 : step[1]), 0), heat.columns.length - 1);
+      const row =
+          Math.min(Math.max(at.row + (this.at === null ? 0 : step[0]), 0), heat.rows.length - 1);
+      const column = Math.min(
+          Math.max(at.column + (this.at === null ? 0 : step[1]), 0), heat.columns.length - 1);
       this.point({row, column});
     } else if (event.key === "Enter" && this.at !== null) {
       this.choose?.(at.row, at.column);
@@ -196,7 +208,7 @@ export class HeatMap {
     event.preventDefault();
   }
 
-  private point(cell: {row: number; column: number} | null): void {
+  private point(cell: {row: number; column: number}|null): void {
     if (cell?.row === this.at?.row && cell?.column === this.at?.column) return;
     this.at = cell;
     this.paint();
@@ -207,9 +219,9 @@ export class HeatMap {
     }
     const value = heat.values[cell.row]?.[cell.column] ?? NaN;
     const more = heat.more?.(cell.row, cell.column) ?? "";
-    this.readout.textContent =
-      `${heat.rowTitle} ${heat.rows[cell.row]}, ${heat.columnTitle} ${heat.columns[cell.column]}: ` +
-      `${Number.isFinite(value) ? exact(value) : "no value"}${more === "" ? "" : `, ${more}`}`;
+    this.readout.textContent = `${heat.rowTitle} ${heat.rows[cell.row]}, ${heat.columnTitle} ${
+                                   heat.columns[cell.column]}: ` +
+        `${Number.isFinite(value) ? exact(value) : "no value"}${more === "" ? "" : `, ${more}`}`;
   }
 
   savePicture(): void {
@@ -219,9 +231,10 @@ export class HeatMap {
   saveNumbers(): void {
     const heat = this.heat;
     if (heat === null) return;
-    const rows: (string | number)[][] = [[heat.rowTitle, heat.columnTitle, "value"]];
+    const rows: (string|number)[][] = [[heat.rowTitle, heat.columnTitle, "value"]];
     heat.values.forEach((row, r) => row.forEach((value, c) => {
-      if (Number.isFinite(value)) rows.push([heat.rows[r] as string, heat.columns[c] as string, value]);
+      if (Number.isFinite(value))
+        rows.push([heat.rows[r] as string, heat.columns[c] as string, value]);
     }));
     csv(this.name(), rows);
   }

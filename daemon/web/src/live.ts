@@ -1,6 +1,7 @@
-// Asks again and again: the view that is open, and what stands above every view. Slower when nothing
-// moves, not at all while nobody looks, and ever more rarely while the daemon does not answer.
-import {Alert, ApiError, Status, Unreachable, get} from "./api";
+// Asks again and again: the view that is open, and what stands above every view. Slower when
+// nothing moves, not at all while nobody looks, and ever more rarely while the daemon does not
+// answer.
+import {Alert, ApiError, get, Status, Unreachable} from "./api";
 
 export interface View {
   title: string;
@@ -17,7 +18,7 @@ export interface View {
 /** What every view may know. */
 export interface Shared {
   firing: Alert[];  // the gravest first, at most FIRING_MOST
-  status: Status | null;
+  status: Status|null;
   /** Resolves when `firing` and `status` are those of this round. */
   fresh: Promise<void>;
   /** Asks again at once. */
@@ -27,7 +28,7 @@ export interface Shared {
 export interface Banner {
   lost(why: string, retrySeconds: number): void;
   found(): void;
-  problem(message: string | null): void;
+  problem(message: string|null): void;
   shared(): void;
   restarted(): void;
 }
@@ -42,15 +43,20 @@ const RETRY_MOST_MS = 30_000;
 
 export class Loop {
   readonly shared: Shared = {
-    firing: [], status: null, fresh: Promise.resolve(), again: () => this.now(),
+    firing: [],
+    status: null,
+    fresh: Promise.resolve(),
+    again: () => this.now(),
   };
-  private view: View | null = null;
+  private view: View|null = null;
   private controller = new AbortController();
   private timer = 0;
   private failures = 0;
 
   constructor(private readonly banner: Banner) {
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.now(); });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.now();
+    });
     addEventListener("online", () => this.now());
   }
 
@@ -74,7 +80,8 @@ export class Loop {
       this.shared.fresh = this.header(signal);
       const outcomes = await Promise.allSettled([this.shared.fresh, view?.refresh(signal)]);
       if (signal.aborted) return;
-      const bad = outcomes.find((one) => one.status === "rejected") as PromiseRejectedResult | undefined;
+      const bad =
+          outcomes.find((one) => one.status === "rejected") as PromiseRejectedResult | undefined;
       if (bad !== undefined) throw bad.reason;
       this.failures = 0;
       this.banner.found();
@@ -106,11 +113,13 @@ export class Loop {
   private async header(signal: AbortSignal): Promise<void> {
     const [status, firing] = await Promise.all([
       get<Status>("status", {}, signal),
-      get<{alerts: Alert[]}>("alerts", {state: "firing", limit: FIRING_MOST}, signal)]);
+      get<{alerts: Alert[]}>("alerts", {state: "firing", limit: FIRING_MOST}, signal)
+    ]);
     const before = this.shared.status;
     this.shared.status = status;
     this.shared.firing = firing.alerts;
     this.banner.shared();
-    if (before !== null && before.started_unix_ns !== status.started_unix_ns) this.banner.restarted();
+    if (before !== null && before.started_unix_ns !== status.started_unix_ns)
+      this.banner.restarted();
   }
 }

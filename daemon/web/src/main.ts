@@ -16,12 +16,20 @@ import {forgetCatalogue} from "./series";
 import {parameter, url, view} from "./url";
 
 const VIEWS: {[view: string]: (shared: Shared) => View} = {
-  runs: runsView, run: runView, alerts: alertsView, alert: alertView, compare: compareView,
-  attention: (shared) => heatView(ATTENTION, shared), router: (shared) => heatView(ROUTER, shared),
-  rules: rulesView, daemon: daemonView,
+  runs: runsView,
+  run: runView,
+  alerts: alertsView,
+  alert: alertView,
+  compare: compareView,
+  attention: (shared) => heatView(ATTENTION, shared),
+  router: (shared) => heatView(ROUTER, shared),
+  rules: rulesView,
+  daemon: daemonView,
 };
 const NAVIGATION: [string, string][] = [
-  ["runs", "Runs"], ["alerts", "Alerts"], ["compare", "Compare"], ["rules", "Rules"], ["daemon", "Daemon"]];
+  ["runs", "Runs"], ["alerts", "Alerts"], ["compare", "Compare"], ["rules", "Rules"],
+  ["daemon", "Daemon"]
+];
 // Parameters that make it another view; the others are within one.
 const IDENTITY = ["run", "id"];
 
@@ -31,13 +39,13 @@ const pulse = h("span", {class: "pulse", role: "status"});
 const lost = h("div", {class: "banner lost", role: "alert", hidden: true});
 const problem = h("div", {class: "banner problem", role: "alert", hidden: true});
 const news = h("div", {class: "visually-hidden", "aria-live": "assertive"});
-let current: View | null = null;
+let current: View|null = null;
 let shown = "";
-let lostSince: Date | null = null;
+let lostSince: Date|null = null;
 let countdown = 0;
 let version = "";
 let outdated = "";
-let known: Set<string> | null = null;
+let known: Set<string>|null = null;
 const navMemo = new Memo();
 
 const banner: Banner = {
@@ -47,8 +55,9 @@ const banner: Banner = {
     let left = Math.round(retrySeconds);
     const text = h("span", {});
     const tell = () => {
-      text.textContent = `The daemon does not answer since ${lostSince?.toLocaleTimeString()} (${why}). ` +
-        `What is shown is from before. Trying again in ${left} s. `;
+      text.textContent =
+          `The daemon does not answer since ${lostSince?.toLocaleTimeString()} (${why}). ` +
+          `What is shown is from before. Trying again in ${left} s. `;
       left = Math.max(left - 1, 0);
     };
     tell();
@@ -104,9 +113,12 @@ function announce(firing: Alert[]): void {
   const fresh = known === null ? [] : firing.filter((alert) => !known?.has(alert.id));
   known = new Set(firing.map((alert) => alert.id));
   if (fresh.length === 0) return;
-  news.textContent = fresh.slice(0, 3).map((alert) =>
-    `New ${alert.severity} alert: ${headline(alert)} in run ${alert.run}, ${place(alert)}, ` +
-    `since step ${whole(alert.pending_step)}.`).join(" ");
+  news.textContent = fresh.slice(0, 3)
+                         .map(
+                             (alert) => `New ${alert.severity} alert: ${headline(alert)} in run ${
+                                            alert.run}, ${place(alert)}, ` +
+                                 `since step ${whole(alert.pending_step)}.`)
+                         .join(" ");
 }
 
 function navigation(firing: Alert[]): void {
@@ -114,10 +126,13 @@ function navigation(firing: Alert[]): void {
   const worst = firing.some((alert) => alert.severity === "critical") ? "critical" : "warning";
   const count = firing.length >= FIRING_MOST ? `${FIRING_MOST}+` : String(firing.length);
   if (!navMemo.changed(here, worst, count)) return;
-  replace(nav, ...NAVIGATION.map(([name, text]) => link(
-    url(name), {"aria-current": here === name ? "page" : undefined}, text,
-    name === "alerts" && firing.length > 0 &&
-      h("span", {class: `count ${worst}`, "aria-label": `${count} firing`}, count))));
+  replace(
+      nav,
+      ...NAVIGATION.map(
+          ([name, text]) => link(
+              url(name), {"aria-current": here === name ? "page" : undefined}, text,
+              name === "alerts" && firing.length > 0 &&
+                  h("span", {class: `count ${worst}`, "aria-label": `${count} firing`}, count))));
 }
 
 function identity(): string {
@@ -130,9 +145,16 @@ function open(): void {
   const make = VIEWS[view()];
   if (make === undefined) {
     current = {
-      title: "No such view", live: () => false, refresh: () => loop.shared.fresh,
-      root: page("No such view", notice("error", "There is no view of this name.",
-        "Perhaps the address is of an older version. Start from ", link(url("runs"), {}, "the runs"), "."))};
+      title: "No such view",
+      live: () => false,
+      refresh: () => loop.shared.fresh,
+      root: page(
+          "No such view",
+          notice(
+              "error", "There is no view of this name.",
+              "Perhaps the address is of an older version. Start from ",
+              link(url("runs"), {}, "the runs"), "."))
+    };
   } else {
     current = make(loop.shared);
   }
@@ -146,9 +168,13 @@ function open(): void {
 }
 
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey ||
+      event.shiftKey || event.altKey)
+    return;
   const anchor = (event.target as Element).closest?.("a");
-  if (!anchor || anchor.origin !== location.origin || anchor.download !== "" || anchor.target !== "") return;
+  if (!anchor || anchor.origin !== location.origin || anchor.download !== "" ||
+      anchor.target !== "")
+    return;
   if (anchor.hash !== "" && anchor.pathname === location.pathname) return;
   event.preventDefault();
   history.pushState(null, "", anchor.href);
@@ -157,8 +183,10 @@ document.addEventListener("click", (event) => {
   main.focus({preventScroll: true});
 });
 addEventListener("popstate", () => {
-  if (identity() === shown && current?.readdress !== undefined) current.readdress();
-  else open();
+  if (identity() === shown && current?.readdress !== undefined)
+    current.readdress();
+  else
+    open();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => loop.now());
 let resized = 0;
@@ -168,7 +196,7 @@ addEventListener("resize", () => {
 });
 
 document.body.replaceChildren(
-  h("a", {href: "#main", class: "skip"}, "Skip to the content"),
-  h("header", {class: "top"}, link(url("runs"), {class: "brand"}, "Foreshock"), nav, pulse),
-  lost, problem, news, main);
+    h("a", {href: "#main", class: "skip"}, "Skip to the content"),
+    h("header", {class: "top"}, link(url("runs"), {class: "brand"}, "Foreshock"), nav, pulse), lost,
+    problem, news, main);
 open();

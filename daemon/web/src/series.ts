@@ -1,12 +1,12 @@
 // Which series a run has, and curves of them: whole ranges of steps in at most so many buckets.
-import {Bucket, Indicator, Point, Result, Run, Series, get} from "./api";
+import {Bucket, get, Indicator, Parameters, Point, Result, Run, Series} from "./api";
 import {seriesLabel} from "./format";
 
 /** What one plot shows: an indicator, of one layer and one unit if they are given. */
 export interface Spec {
   indicator: string;
   layer?: number;
-  unit?: string;      // "3", or "=name" of a tensor
+  unit?: string;  // "3", or "=name" of a tensor
 }
 
 /** "attn.delta2.entropy_ratio_l1@1:3", as it stands in addresses. */
@@ -27,16 +27,20 @@ export function parseSpec(text: string): Spec {
 export function specTitle(spec: Spec): string {
   const parts = [spec.indicator];
   if (spec.layer !== undefined) parts.push(`layer ${spec.layer}`);
-  if (spec.unit !== undefined) parts.push(spec.unit.startsWith("=") ? spec.unit.slice(1) : `#${spec.unit}`);
+  if (spec.unit !== undefined)
+    parts.push(spec.unit.startsWith("=") ? spec.unit.slice(1) : `#${spec.unit}`);
   return parts.join(" · ");
 }
 
-/** A series between two steps. Of bucketed ones mean, min and max of each bucket; else all are equal. */
+/**
+ * A series between two steps. Of bucketed ones mean, min and max of each bucket; else all are
+ * equal.
+ */
 export interface Curve {
   series: Series;
   label: string;
   bucketSteps: number;
-  first: number[];   // of the bucket that have points
+  first: number[];  // of the bucket that have points
   last: number[];
   mean: number[];
   min: number[];
@@ -44,23 +48,36 @@ export interface Curve {
   attempt: number[];
 }
 
-export interface Range { first?: number; last?: number }
+export interface Range {
+  first?: number;
+  last?: number
+}
 
 const LINES_MOST = 12;
+const LISTED_MOST = 200;
 const POINTS_MOST = 100_000;
 
 export function curveOf(result: Result): Curve {
   const curve: Curve = {
-    series: result.series, label: seriesLabel(result.series), bucketSteps: Number(result.bucket_steps),
-    first: [], last: [], mean: [], min: [], max: [], attempt: []};
-  const add = (first: number, last: number, mean: number, min: number, max: number, attempt: number) => {
-    curve.first.push(first);
-    curve.last.push(last);
-    curve.mean.push(mean);
-    curve.min.push(min);
-    curve.max.push(max);
-    curve.attempt.push(attempt);
+    series: result.series,
+    label: seriesLabel(result.series),
+    bucketSteps: Number(result.bucket_steps),
+    first: [],
+    last: [],
+    mean: [],
+    min: [],
+    max: [],
+    attempt: []
   };
+  const add =
+      (first: number, last: number, mean: number, min: number, max: number, attempt: number) => {
+        curve.first.push(first);
+        curve.last.push(last);
+        curve.mean.push(mean);
+        curve.min.push(min);
+        curve.max.push(max);
+        curve.attempt.push(attempt);
+      };
   for (const point of result.points as Point[]) {
     const step = Number(point.step);
     add(step, step, point.value, point.value, point.value, point.attempt);
@@ -74,76 +91,115 @@ export function curveOf(result: Result): Curve {
 
 export interface Curves {
   curves: Curve[];
-  more: boolean;   // there are more series than a plot can show
+  more: boolean;  // there are more series than a plot can show
   downsampledBefore?: number;
 }
 
-/** The curves of a plot, at most LINES_MOST of them. */
-export async function loadCurves(run: string, spec: Spec, range: Range, buckets: number,
-                                 signal?: AbortSignal): Promise<Curves> {
+/** Which series a plot shows: at most LINES_MOST. */
+export interface Choice {
+  selector: Parameters;
+  labels: Set<string>;
+  more: boolean;
+}
+
+export async function chooseSeries(run: string, spec: Spec, signal?: AbortSignal): Promise<Choice> {
   const byName = spec.unit?.startsWith("=") ? spec.unit.slice(1) : undefined;
   const selector = {
-    run, indicator: spec.indicator, layer: spec.layer, unit_name: byName,
-    unit_id: byName === undefined ? spec.unit : undefined};
+    run,
+    indicator: spec.indicator,
+    layer: spec.layer,
+    unit_name: byName,
+    unit_id: byName === undefined ? spec.unit : undefined
+  };
   const listed = await get<{series: Series[]; truncated: boolean}>(
-    "series", {...selector, limit: 2_000}, signal);
+      "series", {...selector, limit: LISTED_MOST}, signal);
   // The one value of a run goes before those of its ranks.
   const one = listed.series.filter((series) => series.unit === "UNIT_NONE");
   const chosen = one.length > 0 ? one : listed.series;
   const shown = chosen.slice(0, LINES_MOST);
-  if (shown.length === 0) return {curves: [], more: false};
+  const more = chosen.length > shown.length || listed.truncated;
   const distinct = <T>(values: T[]): T[] => [...new Set(values)];
-  const narrow = chosen.length > shown.length
-    ? {layer: distinct(shown.map((series) => series.layer ?? -1)),
-       unit_id: byName === undefined ? distinct(shown.map((series) => series.unit_id)) : undefined}
-    : {};
-  const answer = await get<{results: Result[]}>("points", {
-    ...selector, ...narrow, unit: one.length > 0 ? "none" : undefined, first_step: range.first,
-    last_step: range.last, buckets_max: buckets, limit: POINTS_MOST}, signal);
-  const label = new Set(shown.map(seriesLabel));
-  const curves = answer.results.map(curveOf).filter((curve) => label.has(curve.label));
+  const narrow = more && shown.length > 0 ? {
+    layer: distinct(shown.map((series) => series.layer ?? -1)),
+    unit_id: byName === undefined ? distinct(shown.map((series) => series.unit_id)) : undefined
+  } :
+                                            {};
+  return {
+    selector: {...selector, ...narrow, unit: one.length > 0 ? "none" : undefined},
+    labels: new Set(shown.map(seriesLabel)),
+    more
+  };
+}
+
+export async function loadCurves(
+    choice: Choice, range: Range, buckets: number, signal?: AbortSignal): Promise<Curves> {
+  if (choice.labels.size === 0) return {curves: [], more: false};
+  const answer = await get<{results: Result[]}>(
+      "points", {
+        ...choice.selector,
+        first_step: range.first,
+        last_step: range.last,
+        buckets_max: buckets,
+        limit: POINTS_MOST
+      },
+      signal);
   const from = answer.results[0]?.downsampled_before_step;
   return {
-    curves, more: chosen.length > shown.length || listed.truncated,
-    downsampledBefore: from === undefined ? undefined : Number(from)};
+    curves: answer.results.map(curveOf).filter((curve) => choice.labels.has(curve.label)),
+    more: choice.more,
+    downsampledBefore: from === undefined ? undefined : Number(from)
+  };
 }
 
 /** Indicators of a run, with how many series each has (0: not known how many). */
-export async function listIndicators(run: string, signal?: AbortSignal): Promise<Map<string, Series[]>> {
+export async function listIndicators(
+    run: string, signal?: AbortSignal): Promise<Map<string, Series[]>> {
   const found = new Map<string, Series[]>();
   const add = (all: Series[]) => {
     for (const series of all) {
       const list = found.get(series.indicator);
-      if (list === undefined) found.set(series.indicator, [series]);
-      else list.push(series);
+      if (list === undefined)
+        found.set(series.indicator, [series]);
+      else
+        list.push(series);
     }
   };
-  const all = await get<{series: Series[]; truncated: boolean}>("series", {run, limit: 3_000}, signal);
+  const all =
+      await get<{series: Series[]; truncated: boolean}>("series", {run, limit: 3_000}, signal);
   add(all.series);
   if (!all.truncated) return found;
   // Too many to list: the scalars by name, and of the rest what this version knows.
   const [scalars, known] = await Promise.all([
-    get<{series: Series[]}>("series", {run, indicator: "train.*", unit: "none", limit: 3_000}, signal),
-    catalogue()]);
+    get<{series: Series[]}>(
+        "series", {run, indicator: "train.*", unit: "none", limit: 3_000}, signal),
+    catalogue()
+  ]);
   add(scalars.series);
-  for (const id of known.keys()) if (!found.has(id)) found.set(id, []);
+  for (const id of known.keys())
+    if (!found.has(id)) found.set(id, []);
   return found;
 }
 
-let known: Promise<Map<string, Indicator>> | null = null;
+let known: Promise<Map<string, Indicator>>|null = null;
 
 /** What this daemon knows of indicators: unit, range, help. Asked once. */
 export function catalogue(): Promise<Map<string, Indicator>> {
-  known ??= get<{indicators: Indicator[]}>("indicators").then(
-    (answer) => new Map(answer.indicators.map((indicator) => [indicator.id, indicator])));
-  known.catch(() => { known = null; });
+  known ??=
+      get<{indicators: Indicator[]}>("indicators")
+          .then(
+              (answer) => new Map(answer.indicators.map((indicator) => [indicator.id, indicator])));
+  known.catch(() => {
+    known = null;
+  });
   return known;
 }
 
-export function forgetCatalogue(): void { known = null; }
+export function forgetCatalogue(): void {
+  known = null;
+}
 
 /** First and last step that any attempt has closed; null before the first. */
-export function stepsOf(run: Run): {first: number; last: number} | null {
+export function stepsOf(run: Run): {first: number; last: number}|null {
   let first = Infinity;
   let last = -Infinity;
   for (const attempt of run.attempts) {

@@ -1,5 +1,5 @@
-// Every view has an address: a path of one part and what it shows as parameters. Paths are relative to
-// where the page came from, so that a proxy may put it below a path of its own.
+// Every view has an address: a path of one part and what it shows as parameters. Paths are relative
+// to where the page came from, so that a proxy may put it below a path of its own.
 
 export function base(): string {
   return location.pathname.slice(0, location.pathname.lastIndexOf("/") + 1);
@@ -9,7 +9,7 @@ export function view(): string {
   return location.pathname.slice(base().length) || "runs";
 }
 
-export function parameter(name: string): string | null {
+export function parameter(name: string): string|null {
   return new URLSearchParams(location.search).get(name);
 }
 
@@ -18,12 +18,14 @@ export function parameters(name: string): string[] {
 }
 
 /** A step of the address, or null where there is none or nonsense. */
-export function stepParameter(name: string): number | null {
+export function stepParameter(name: string): number|null {
   const text = parameter(name);
   return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-type Values = {[name: string]: string | number | null | undefined | readonly string[]};
+type Values = {
+  [name: string]: string|number|null|undefined|readonly string[]
+};
 
 function search(query: URLSearchParams, values: Values): string {
   for (const [name, value] of Object.entries(values)) {
