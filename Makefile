@@ -1,6 +1,6 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test build package package-test bench soak lab fuzz sanitize lint format clean
+.PHONY: help run test build package package-test screenshots accessibility bench soak lab fuzz sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
@@ -41,6 +41,17 @@ package: ## build the programs and the Debian package of them
 package-test: package ## install, start, upgrade, remove the package in a fresh Debian; root, minutes
 	@/usr/bin/python3 tests/package/package_test.py build/release/package/foreshock_*.deb build/package-test
 
+screenshots: ## pictures of every view of the page, into build/screenshots
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release-programs foreshockd foreshock
+	@/usr/bin/python3 tests/e2e/screenshots.py build/release/bin build/screenshots
+
+accessibility: ## every view of the page under axe-core, which npm fetches
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release-programs foreshockd foreshock
+	@npm install --silent --no-save --no-audit --no-fund --prefix build/axe axe-core@4
+	@/usr/bin/python3 tests/e2e/accessibility.py build/release/bin build/axe/node_modules/axe-core/axe.min.js
+
 bench: ## run the benchmarks and print target against reached
 	@deploy/install-deps.sh build test bench
 	@deploy/build.sh bench
@@ -79,9 +90,9 @@ lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety a
 	@/usr/bin/python3 tests/lint/lint.py --format
 	@deploy/build.sh tidy foreshockd foreshock
 
-format: ## format all C++ files in place
+format: ## format all C++ and TypeScript files in place
 	@deploy/install-deps.sh dev
-	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+	@git ls-files '*.cc' '*.h' '*.ts' | xargs clang-format -i
 
 clean: ## remove everything that was built
 	@rm -rf build

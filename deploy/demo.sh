@@ -101,6 +101,7 @@ fi
 
 title "4. Look around"
 look() { printf '  %-63s %s\n' "$1" "${2-}"; }
+look "http://$http/" 'the page: the run, the alert, every indicator'
 look "http://$http/metrics" 'what Prometheus scrapes'
 look "http://$http/api/v1/runs" 'the same data as JSON'
 look "export FORESHOCK_SERVER=$grpc FORESHOCK_HTTP=$http PATH=\$PATH:$PWD/$bin"

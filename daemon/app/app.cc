@@ -22,6 +22,7 @@
 #include "daemon/notify/outbox.h"
 #include "daemon/notify/silences.h"
 #include "daemon/query/answers.h"
+#include "daemon/query/json_actions.h"
 #include "daemon/query/json_api.h"
 #include "daemon/query/service.h"
 #include "daemon/remote_write/remote_writer.h"
@@ -29,6 +30,7 @@
 #include "daemon/rpc/server.h"
 #include "daemon/store/disk_store.h"
 #include "daemon/store/retention_worker.h"
+#include "daemon/web/page.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
@@ -61,6 +63,8 @@ class App::Parts {
   absl::Status StartCore();
   absl::Status FillOutbox();
   absl::StatusOr<v1::Alert> Acknowledge(const v1::AcknowledgeAlertRequest& request);
+  absl::StatusOr<v1::Silence> Silence(const v1::SilenceAlertsRequest& request);
+  absl::StatusOr<v1::Silence> ExpireSilence(const std::string& id);
   std::string ExternalUrl(const Config& config) const;
   absl::Status StartHttp();
   absl::Status StartGrpc();
@@ -213,6 +217,15 @@ absl::Status App::Parts::StartHttp() {
     return HttpResponse{.content_type = Exporter::kContentType, .body = exporter_->Render()};
   });
   AddJsonRoutes(answers_.get(), http_.get());
+  if (config_.actions_over_http) {
+    AddJsonActions({.acknowledge = [this](const auto& request) { return Acknowledge(request); },
+                    .silence = [this](const auto& request) { return Silence(request); },
+                    .expire_silence = [this](const auto& id) { return ExpireSilence(id); }},
+                   http_.get());
+  } else {
+    RefuseJsonActions(http_.get());
+  }
+  AddPageRoutes(http_.get());
   ManagementHooks hooks;
   hooks.ready = [this]() -> absl::Status {
     if (state_.draining) return absl::UnavailableError("shutting down");
@@ -247,18 +260,8 @@ absl::Status App::Parts::StartGrpc() {
       .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); },
       .acknowledge = [this](const v1::AcknowledgeAlertRequest& request)
           -> absl::StatusOr<v1::Alert> { return Acknowledge(request); },
-      .silence =
-          [this](const v1::SilenceAlertsRequest& request) {
-            absl::StatusOr<v1::Silence> silence = silences_->Add(request);
-            outbox_->LookAgain();
-            return silence;
-          },
-      .expire_silence =
-          [this](const std::string& id) {
-            absl::StatusOr<v1::Silence> silence = silences_->Expire(id);
-            outbox_->LookAgain();
-            return silence;
-          },
+      .silence = [this](const v1::SilenceAlertsRequest& request) { return Silence(request); },
+      .expire_silence = [this](const std::string& id) { return ExpireSilence(id); },
       .store_usage = [this] { return store_->Usage(); },
       .verify_store =
           [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
@@ -307,6 +310,18 @@ absl::StatusOr<v1::Alert> App::Parts::Acknowledge(const v1::AcknowledgeAlertRequ
         acknowledged = row->alert();
       }));
   return acknowledged;
+}
+
+absl::StatusOr<v1::Silence> App::Parts::Silence(const v1::SilenceAlertsRequest& request) {
+  absl::StatusOr<v1::Silence> silence = silences_->Add(request);
+  outbox_->LookAgain();
+  return silence;
+}
+
+absl::StatusOr<v1::Silence> App::Parts::ExpireSilence(const std::string& id) {
+  absl::StatusOr<v1::Silence> silence = silences_->Expire(id);
+  outbox_->LookAgain();
+  return silence;
 }
 
 absl::StatusOr<std::pair<std::string, BackupInfo>> App::Parts::Backup(

@@ -74,6 +74,7 @@ void ReadHttp(const YamlNode& node, Config* config) {
   config->http.threads = static_cast<size_t>(
       node.Get("threads").Int({1, 256}, static_cast<int64_t>(config->http.threads)));
   config->reload_over_http = node.Get("reload").Bool(config->reload_over_http);
+  config->actions_over_http = node.Get("actions").Bool(config->actions_over_http);
 }
 
 void ReadMerge(const YamlNode& node, Config* config) {
@@ -172,6 +173,7 @@ std::string FormatConfig(const Config& config) {
                       "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
                       "\n  threads: ", config.http.threads,                                   //
                       "\n  reload: ", config.reload_over_http ? "true" : "false",             //
+                      "\n  actions: ", config.actions_over_http ? "true" : "false",           //
                       "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
                       "\n  block_cache: ", config.store.block_cache_bytes,                    //
                       "\n  write_buffer: ", config.store.write_buffer_bytes,                  //

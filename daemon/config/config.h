@@ -37,6 +37,7 @@ struct Config {
   IngestService::Options ingest;
   std::string grpc_listen = std::string(kDefaultGrpcListen);
   bool reload_over_http = false;  // POST /-/reload
+  bool actions_over_http = true;  // POST /api/v1/...: acknowledge, silence
   SnapshotOptions snapshot;       // what /metrics shows of the runs
   ExporterOptions exporter;
   std::vector<std::string> rules;          // files; reloadable

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -76,6 +77,11 @@ int64_t ContentLength(const httplib::Request& request) {
     return -1;
   }
   return bytes;
+}
+
+std::string ContentType(const httplib::Request& request) {
+  const std::string value = request.get_header_value("Content-Type");
+  return absl::AsciiStrToLower(absl::StripAsciiWhitespace(value.substr(0, value.find(';'))));
 }
 
 class BusyGuard {
@@ -225,6 +231,7 @@ class HttpServer::Impl {
             .path = request.path,
             .rest = "",
             .query = {request.params.begin(), request.params.end()},
+            .content_type = ContentType(request),
             .body = request.body,
             .remote_address = request.remote_addr};
   }
@@ -236,7 +243,10 @@ class HttpServer::Impl {
     to->set_header("Content-Type", from.content_type);
     to->set_header("Date",
                    absl::FormatTime("%a, %d %b %Y %H:%M:%S GMT", absl::Now(), absl::UTCTimeZone()));
-    for (const auto& [name, value] : from.headers) to->set_header(name, value);
+    for (const auto& [name, value] : from.headers) {
+      to->headers.erase(name);  // the default one
+      to->set_header(name, value);
+    }
   }
 
   void AcceptLoop() {

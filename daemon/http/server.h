@@ -28,6 +28,7 @@ struct HttpRequest {
   std::string path;                                        // decoded, without the query
   std::string rest;                                        // what the '*' of the route stands for
   std::vector<std::pair<std::string, std::string>> query;  // decoded, sorted by name
+  std::string content_type;  // of the body: lower case, without parameters
   std::string body;
   std::string remote_address;
 };

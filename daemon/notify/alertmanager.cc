@@ -42,7 +42,7 @@ Json AnnotationsOf(const v1::Alert& alert, const std::string& external_url) {
       {"What to do", "description"},
       {"Last healthy step", "last_healthy_step"},
       {"Runbook", "runbook_url"},
-      {"More", "run_url"}};
+      {"More", "alert_url"}};
   for (const auto& [label, text] : Facts(alert, external_url)) {
     if (const auto name = kNames.find(label); name != kNames.end()) {
       annotations[name->second] = text;
@@ -79,7 +79,7 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
                   {"annotations", AnnotationsOf(row.alert(), options_.external_url)},
                   {"startsAt", TimeText(started)},
                   {"endsAt", TimeText(std::max(started, ends))}};
-    const std::string url = RunUrl(options_.external_url, row.alert().run());
+    const std::string url = AlertUrl(options_.external_url, row.alert());
     if (!url.empty()) entry.json["generatorURL"] = url;
   };
   for (const auto& row : message.alerts) {

@@ -96,9 +96,9 @@ SendResult PagerDutyNotifier::Send(const Message& message) {
       if (!alert.runbook().empty()) {
         links.push_back({{"href", alert.runbook()}, {"text", "Runbook"}});
       }
-      const std::string url = RunUrl(options_.external_url, alert.run());
+      const std::string url = AlertUrl(options_.external_url, alert);
       if (!url.empty()) {
-        links.push_back({{"href", url}, {"text", "Run"}});
+        links.push_back({{"href", url}, {"text", "Alert"}});
         event["client_url"] = url;
       }
       if (!links.empty()) event["links"] = std::move(links);

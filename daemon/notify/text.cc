@@ -74,7 +74,7 @@ std::string HealthyText(const v1::Alert& alert) {
   return absl::StrCat(alert.last_healthy_step());
 }
 
-// As in a path of a URL.
+// As a value in a URL.
 std::string PercentEncoded(const std::string& text) {
   std::string encoded;
   for (const char c : text) {
@@ -147,13 +147,20 @@ std::vector<std::pair<std::string, std::string>> Facts(const v1::Alert& alert,
   add("Last healthy step", HealthyText(alert));
   add("What to do", alert.description());
   add("Runbook", alert.runbook());
-  add("More", RunUrl(external_url, alert.run()));
+  add("More", AlertUrl(external_url, alert));
   return facts;
 }
 
 std::string RunUrl(const std::string& external_url, const std::string& run) {
   if (external_url.empty()) return "";
-  return absl::StrCat(absl::StripSuffix(external_url, "/"), "/api/v1/runs/", PercentEncoded(run));
+  return absl::StrCat(absl::StripSuffix(external_url, "/"), "/run?run=", PercentEncoded(run));
+}
+
+std::string AlertUrl(const std::string& external_url, const v1::Alert& alert) {
+  if (external_url.empty()) return "";
+  return absl::StrCat(absl::StripSuffix(external_url, "/"),
+                      "/alert?run=", PercentEncoded(alert.run()),
+                      "&id=", PercentEncoded(alert.id()));
 }
 
 std::string Shorten(const std::string& text, size_t bytes_max) {

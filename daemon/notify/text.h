@@ -23,15 +23,16 @@ std::string AlertLine(const v1::Alert& alert, MessageKind kind);
 std::string Headline(const Message& message, size_t bytes_max);
 
 // What of an alert someone woken at night needs, as (label, text): what, where, since, value
-// against baseline, probable fault, last healthy step, what to do, runbook, run. Nothing empty.
+// against baseline, probable fault, last healthy step, what to do, runbook, page. Nothing empty.
 std::vector<std::pair<std::string, std::string>> Facts(const v1::Alert& alert,
                                                        const std::string& external_url);
 
 // "layers 0, 2, head 3, on rank 5, 'loss'"; "" if the alert says nothing of a place.
 std::string PlaceText(const v1::Alert& alert);
 
-// Where the run is shown; "" without an external_url.
+// Where the page shows the run, and the alert; "" without an external_url.
 std::string RunUrl(const std::string& external_url, const std::string& run);
+std::string AlertUrl(const std::string& external_url, const v1::Alert& alert);
 
 // At most `bytes_max` bytes, cut between characters, with "..." where it was cut.
 std::string Shorten(const std::string& text, size_t bytes_max);

@@ -9,28 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/base/status_macros.h"
+#include "daemon/query/json.h"
 #include "daemon/query/params.h"
-#include "google/protobuf/util/json_util.h"
 
 namespace foreshock {
 namespace {
 
+using query_internal::JsonAnswer;
 using query_internal::Params;
+using query_internal::ToJson;
 
 constexpr int64_t kStepMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kId32Max = std::numeric_limits<int32_t>::max();
-
-absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) {
-    return absl::InternalError(absl::StrCat("as JSON: ", status.ToString()));
-  }
-  return json;
-}
 
 // "firing" or "ALERT_STATE_FIRING"; an empty text is the unspecified value.
 template <typename Enum>
@@ -225,9 +215,7 @@ void AddJsonRoutes(const Answers* answers, HttpServer* server) {
   };
   for (const auto& [path, page] : kPages) {
     server->Handle("GET", path, [answers, make = page](const HttpRequest& request) {
-      absl::StatusOr<std::string> json = make(*answers, request);
-      if (!json.ok()) return ErrorResponse(json.status());
-      return HttpResponse{.content_type = "application/json", .body = *std::move(json) + "\n"};
+      return JsonAnswer(make(*answers, request));
     });
   }
 }

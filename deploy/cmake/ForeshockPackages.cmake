@@ -31,11 +31,15 @@ find_library(CSV_LIBRARY csv REQUIRED)
 add_library(CSV::CSV UNKNOWN IMPORTED)
 set_target_properties(CSV::CSV PROPERTIES IMPORTED_LOCATION ${CSV_LIBRARY}
                                           INTERFACE_INCLUDE_DIRECTORIES ${CSV_INCLUDE_DIR})
+# The page's tools may be missing (daemon/web).
+find_program(FORESHOCK_ESBUILD esbuild)
+find_file(FORESHOCK_CHART_JS chart.mjs PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(FORESHOCK_BUILD_TESTS)
   # Debian's numpy, grpcio and protobuf belong to this interpreter; another may come first on PATH.
   set(Python3_EXECUTABLE /usr/bin/python3 CACHE FILEPATH "The interpreter of the Python tests")
   find_package(GTest CONFIG REQUIRED)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  find_program(FORESHOCK_TSC tsc)
 endif()
 if(FORESHOCK_BUILD_BENCH)
   find_package(benchmark CONFIG REQUIRED)

@@ -23,3 +23,5 @@ export PYTHONPATH="$build/python"
 /usr/bin/python3 tests/bench/python_overhead.py "$build/bin/foreshockd"
 printf '\n== proxy\n'
 /usr/bin/python3 tests/bench/proxy_bench.py "$build/bin/foreshock-proxy" --directory="$build"
+printf '\n== web\n'
+/usr/bin/python3 tests/bench/web_bench.py "$build/bin/foreshockd"

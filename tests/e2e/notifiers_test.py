@@ -212,7 +212,7 @@ class Notifiers(NotifierCase):
                 b"s3cret", taken.body, hashlib.sha256).hexdigest())
         self.assertEqual(len({taken.headers["Idempotency-Key"] for taken in hook.taken}), 2)
         self.assertEqual(hook.taken[0].parsed["run_url"],
-                         "https://foreshock.example/api/v1/runs/exp-1")
+                         "https://foreshock.example/run?run=exp-1")
         self.assertEqual(len(slack.taken), 2)
         self.assertIn("LossHigh in run exp-1", slack.taken[0].parsed["text"])
 

@@ -34,6 +34,7 @@ LEVELS = {
     "daemon/rules": 3,
     "daemon/query": 3,
     "daemon/rpc": 3,
+    "daemon/web": 3,
     "daemon/pipeline": 4,
     "daemon/backtest": 5,
     "daemon/config": 5,
@@ -237,7 +238,7 @@ def check_format(files):
     if not tool:
         yield "clang-format is not installed: deploy/install-deps.sh dev"
         return
-    sources = [name for name in files if name.endswith((".cc", ".h"))]
+    sources = [name for name in files if name.endswith((".cc", ".h", ".ts"))]
     result = subprocess.run([tool, "--dry-run", "--Werror", *sources], cwd=ROOT,
                             capture_output=True, text=True, check=False)
     for line in result.stderr.splitlines():

@@ -101,11 +101,13 @@ class HttpPeer {
   std::string buffer_;
 };
 
+// `headers`: more of them, each with its line's end.
 inline HttpReply HttpCall(const std::string& address, const std::string& method,
-                          const std::string& target, const std::string& body = "") {
+                          const std::string& target, const std::string& body = "",
+                          const std::string& headers = "") {
   HttpPeer peer(address);
-  std::string request =
-      absl::StrCat(method, " ", target, " HTTP/1.1\r\nHost: test\r\n", "Connection: close\r\n");
+  std::string request = absl::StrCat(method, " ", target, " HTTP/1.1\r\nHost: test\r\n",
+                                     "Connection: close\r\n", headers);
   if (!body.empty()) absl::StrAppend(&request, "Content-Length: ", body.size(), "\r\n");
   if (!peer.connected() || !peer.Send(absl::StrCat(request, "\r\n", body))) return {};
   return peer.Receive(method == "HEAD");

@@ -30,6 +30,9 @@ class HttpServerTest : public ::testing::Test {
     server_->Handle("POST", "/echo", [](const HttpRequest& request) {
       return HttpResponse{.status = 201, .body = request.body};
     });
+    server_->Handle("POST", "/type", [](const HttpRequest& request) {
+      return HttpResponse{.body = request.content_type, .headers = {{"Cache-Control", "private"}}};
+    });
     server_->Handle("GET", "/runs/*",
                     [](const HttpRequest& request) { return HttpResponse{.body = request.rest}; });
     server_->Handle("GET", "/throws", [](const HttpRequest&) -> HttpResponse {
@@ -57,6 +60,15 @@ TEST_F(HttpServerTest, AnswersGetWithDecodedQuery) {
   EXPECT_THAT(reply.headers, HasSubstr("content-type: text/plain; charset=utf-8"));
 }
 
+TEST_F(HttpServerTest, AHandlerSeesTheBodysTypeAndReplacesADefaultHeader) {
+  const HttpReply reply = HttpCall(address_, "POST", "/type", "{}",
+                                   "Content-Type: Application/JSON; charset=utf-8\r\n");
+  EXPECT_EQ(reply.body, "application/json");
+  EXPECT_THAT(reply.headers, HasSubstr("cache-control: private\r\n"));
+  EXPECT_THAT(reply.headers, Not(HasSubstr("no-store")));
+  EXPECT_EQ(HttpCall(address_, "POST", "/type", "{}").body, "");
+}
+
 TEST_F(HttpServerTest, AnswersHeadLikeGetWithoutBody) {
   HttpPeer peer(address_);
   ASSERT_TRUE(peer.Send("HEAD /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"));
@@ -78,7 +90,7 @@ TEST_F(HttpServerTest, UnknownPathIs404InJson) {
   EXPECT_THAT(reply.headers, HasSubstr("content-type: application/json"));
   EXPECT_EQ(reply.body,
             "{\"code\": \"NOT_FOUND\", \"message\": \"no page at '/nope\\\"x'; there are /echo, "
-            "/large, /throws\"}\n");
+            "/large, /throws, /type\"}\n");
 }
 
 TEST_F(HttpServerTest, OtherMethodIs405WithAllow) {

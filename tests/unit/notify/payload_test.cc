@@ -85,7 +85,8 @@ TEST_F(AlertmanagerTest, LabelsAreTheIdentityAndTextStandsInAnnotations) {
                                    {"team", "llm"}}));
   EXPECT_EQ(first["startsAt"], "2027-01-15T08:00:00.000Z");
   EXPECT_EQ(first["endsAt"], "2027-01-15T08:04:10.000Z");  // four intervals ahead
-  EXPECT_EQ(first["generatorURL"], "https://f/api/v1/runs/exp-42");
+  EXPECT_EQ(first["generatorURL"], "https://f/alert?run=exp-42&id=a1");
+  EXPECT_EQ(first["annotations"]["alert_url"], first["generatorURL"]);
   EXPECT_EQ(first["annotations"]["runbook_url"], "https://example.org/r");
   EXPECT_EQ(first["annotations"]["where"], "layers 1, 2");
   // The alert spreads, flaps and is judged anew: it stays the same alert.
@@ -159,7 +160,7 @@ TEST_F(PagerDutyTest, TriggersAcknowledgesAndResolvesUnderOneKey) {
   EXPECT_THAT(payload["summary"].get<std::string>(), HasSubstr("low_precision_attention"));
   EXPECT_EQ(payload["custom_details"]["Last healthy step"],
             "400; newest checkpoint at or before it: step-400");
-  EXPECT_EQ(posted_.json["links"][1]["href"], "https://f/api/v1/runs/exp-42");
+  EXPECT_EQ(posted_.json["links"][1]["href"], "https://f/alert?run=exp-42&id=a1");
   for (const auto& [kind, action] : {std::pair{MessageKind::kAcknowledged, "acknowledge"},
                                      std::pair{MessageKind::kResolved, "resolve"}}) {
     notifier_.Send({.kind = kind, .group = "a1/critical", .alerts = {row}, .now = now_});
@@ -191,7 +192,7 @@ TEST_F(PayloadTest, AWebhookIsSignedAndHasAKeyOfItsOwn) {
   EXPECT_THAT(posted_.headers,
               Contains(absl::StrCat("X-Foreshock-Signature: ", Signature("s", posted_.body))));
   EXPECT_EQ(posted_.json["status"], "firing");
-  EXPECT_EQ(posted_.json["run_url"], "https://f/api/v1/runs/exp-42");
+  EXPECT_EQ(posted_.json["run_url"], "https://f/run?run=exp-42");
   EXPECT_EQ(posted_.json["alerts"][0]["firing_step"], "460");  // as the read API writes it
   EXPECT_EQ(posted_.json["alerts"][0]["fired_unix_ns"], "1800000000000000000");
   EXPECT_EQ(posted_.json["more"], 0);

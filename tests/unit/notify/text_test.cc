@@ -92,15 +92,23 @@ TEST(FactsTest, NamesEverythingThatIsKnownAndNothingElse) {
                   Pair("Probable fault", "low_precision_attention"),
                   Pair("Last healthy step", "400; newest checkpoint at or before it: step-400"),
                   Pair("What to do", "Roll back."), Pair("Runbook", "https://example.org/r"),
-                  Pair("More", "https://f.example/api/v1/runs/exp-42")));
+                  Pair("More", "https://f.example/alert?run=exp-42&id=a1")));
   EXPECT_THAT(
       Facts(v1::Alert(), ""),
       ElementsAre(Pair("Run", ", attempt 0"), Pair("When", "since step 0"), Pair("Rule", " ()")));
 }
 
 TEST(RunUrlTest, EncodesTheName) {
-  EXPECT_EQ(RunUrl("http://h:1", "a/b c<"), "http://h:1/api/v1/runs/a%2Fb%20c%3C");
+  EXPECT_EQ(RunUrl("http://h:1", "a/b c<&"), "http://h:1/run?run=a%2Fb%20c%3C%26");
   EXPECT_EQ(RunUrl("", "a"), "");
+}
+
+TEST(AlertUrlTest, NamesRunAndAlert) {
+  v1::Alert alert;
+  alert.set_run("a&b");
+  alert.set_id("0a1b");
+  EXPECT_EQ(AlertUrl("http://h:1/prefix/", alert), "http://h:1/prefix/alert?run=a%26b&id=0a1b");
+  EXPECT_EQ(AlertUrl("", alert), "");
 }
 
 TEST(ShortenTest, CutsBetweenCharacters) {
