@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "client/cli/defaults.h"
+#include "foreshock/credentials.h"
 
 namespace CLI {
 class App;
@@ -28,9 +29,11 @@ enum ExitCode : int {
 
 enum class Output { kTable, kJson };
 
-// Set by the options that every verb has; main() takes the server from FORESHOCK_SERVER first.
+// Set by the options that every verb has; main() takes the server and the credentials from the
+// environment first.
 struct Settings {
   std::string server = kDefaultServer;  // host:port of gRPC
+  Credentials credentials;
   Output output = Output::kTable;
   absl::Duration timeout = absl::Seconds(10);  // of one call
 };
@@ -43,7 +46,7 @@ struct Program {
 // For CLI::Option::check: a number from min to max. CLI::Range takes "nan" for one.
 std::function<std::string(const std::string&)> NumberBetween(double min, double max);
 
-// --server, --timeout.
+// --server, --timeout and the files of TLS and the token.
 void AddServerOptions(CLI::App& verb, Program& program);
 // Those and --output.
 void AddConnectionOptions(CLI::App& verb, Program& program);
@@ -61,6 +64,7 @@ void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
+void AddToken(CLI::App& app, Program& program);
 void AddStore(CLI::App& app, Program& program);
 void AddRules(CLI::App& app, Program& program);
 void AddCompletion(CLI::App& app, Program& program);
