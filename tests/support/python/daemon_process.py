@@ -31,13 +31,14 @@ class Daemon:
         self.log = self.directory / "foreshockd.log"
         self.address_file = self.directory / "address"
         self.listen_grpc = "127.0.0.1:0"  # set to a former `grpc` to come back where it was
+        self.listen_http = "127.0.0.1:0"
         self.process = None
         self.grpc = ""
         self.http = ""
 
     def command(self):
         arguments = [self.binary, "--data-dir", str(self.data),
-                     "--listen-grpc", self.listen_grpc, "--listen-http", "127.0.0.1:0",
+                     "--listen-grpc", self.listen_grpc, "--listen-http", self.listen_http,
                      "--address-file", str(self.address_file)]
         for rule in self.rules:
             arguments += ["--rules", rule]
