@@ -37,6 +37,7 @@ struct Flags {
   std::vector<std::string> rules;
   std::string log_level;
   std::string address_file;
+  bool insecure = false;
   bool check_config = false;
 };
 
@@ -62,6 +63,9 @@ void Declare(Flags* flags, CLI::App* cli) {
   cli->add_option("--address-file", flags->address_file,
                   "Write the bound addresses here, as lines grpc=HOST:PORT and http=HOST:PORT")
       ->type_name("FILE");
+  cli->add_flag("--insecure", flags->insecure,
+                "Listen where other machines reach it although neither TLS with tokens nor client "
+                "certificates are configured: the network around it is closed");
   cli->add_flag("--check-config", flags->check_config,
                 "Read configuration and rules, print what is in force, exit (0 good, 2 bad)");
   cli->footer(
@@ -83,6 +87,7 @@ absl::StatusOr<Config> Load(const Flags& flags) {
   if (!flags.http_listen.empty()) config->http.listen = flags.http_listen;
   if (!flags.rules.empty()) config->rules = flags.rules;
   if (!flags.log_level.empty()) config->log_level = flags.log_level;
+  if (flags.insecure) config->access.insecure = true;
   if (config->rules.empty()) config->rules = InstalledRules();
   if (config->store.directory.empty()) {
     return absl::InvalidArgumentError(
@@ -103,6 +108,9 @@ int CheckConfig(const Flags& flags) {
   if (!config.ok()) return Fail(config.status());
   const absl::StatusOr<std::shared_ptr<const RuleSet>> rules = LoadRules(config->rules);
   if (!rules.ok()) return Fail(rules.status());
+  const absl::StatusOr<std::string> open = CheckExposure(*config);
+  if (!open.ok()) return Fail(open.status());
+  if (!open->empty()) std::fprintf(stderr, "foreshockd: warning: insecure: %s\n", open->c_str());
   if (const absl::Status notifiers = CheckNotifiers(config->notifiers); !notifiers.ok()) {
     return Fail(notifiers);
   }
@@ -143,11 +151,13 @@ int WaitForSignal(const sigset_t& signals, absl::Duration limit) {
 int Run(const Flags& flags, const sigset_t& signals) {
   absl::StatusOr<Config> config = Load(flags);
   if (!config.ok()) return Fail(config.status());
+  const bool tls = config->tls.given();
   absl::StatusOr<std::unique_ptr<App>> app =
       App::Start(*std::move(config), [&flags] { return Load(flags); });
   if (!app.ok()) return Fail(app.status());
-  std::printf("foreshockd %s: ranks push to %s, http://%s/metrics\n", kVersion,
-              (*app)->grpc_address().c_str(), (*app)->http_address().c_str());
+  std::printf("foreshockd %s: ranks push to %s%s, %s://%s/metrics\n", kVersion,
+              (*app)->grpc_address().c_str(), tls ? " with TLS" : "", tls ? "https" : "http",
+              (*app)->http_address().c_str());
   std::fflush(stdout);
   if (!flags.address_file.empty()) {
     if (absl::Status written = (*app)->WriteAddresses(flags.address_file); !written.ok()) {

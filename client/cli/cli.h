@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "client/cli/defaults.h"
+#include "foreshock/credentials.h"
 
 namespace CLI {
 class App;
@@ -29,9 +30,11 @@ enum ExitCode : int {
 
 enum class Output { kTable, kJson };
 
-// Set by the options that every verb has; main() takes the server from FORESHOCK_SERVER first.
+// Set by the options that every verb has; main() takes the server and the credentials from the
+// environment first.
 struct Settings {
   std::string server = kDefaultServer;  // host:port of gRPC
+  Credentials credentials;
   Output output = Output::kTable;
   absl::Duration timeout = absl::Seconds(10);  // of one call
 };
@@ -46,7 +49,7 @@ struct Program {
 CLI::Validator NumberBetween(double min, double max);
 CLI::Validator WholeBetween(int64_t min, int64_t max);
 
-// --server, --timeout.
+// --server, --timeout and the files of TLS and the token.
 void AddServerOptions(CLI::App& verb, Program& program);
 // Those and --output.
 void AddConnectionOptions(CLI::App& verb, Program& program);
@@ -68,6 +71,7 @@ void AddTop(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
+void AddToken(CLI::App& app, Program& program);
 void AddStore(CLI::App& app, Program& program);
 void AddRules(CLI::App& app, Program& program);
 void AddCompletion(CLI::App& app, Program& program);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/say.h"
+#include "client/cpp/src/channel.h"
 
 namespace foreshock::cli {
 
@@ -34,8 +35,10 @@ Connection::Connection(const Settings& settings) : settings_(settings) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Several connections in one process must not share counters of back-off.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  channel_ =
-      grpc::CreateCustomChannel(settings_.server, grpc::InsecureChannelCredentials(), arguments);
+  const auto secrets = client_internal::ReadSecrets(settings_.credentials);
+  secrets_ = secrets.status();
+  channel_ = secrets.ok() ? client_internal::MakeChannel(settings_.server, *secrets, arguments)
+                          : grpc::CreateChannel("invalid:", nullptr);
   query_ = v1::QueryService::NewStub(channel_);
   ingest_ = v1::IngestService::NewStub(channel_);
   admin_ = v1::AdminService::NewStub(channel_);
@@ -49,6 +52,10 @@ std::unique_ptr<grpc::ClientContext> Connection::Context() const {
 }
 
 int Connection::Report(const absl::Status& status) const {
+  if (!secrets_.ok()) {
+    SayErrorLines(absl::StrCat("foreshock: ", secrets_.message(), "\n"));
+    return kUsage;
+  }
   const int code = ExitCodeFor(status);
   if (code == kUnreachable) {
     SayError(
@@ -61,6 +68,9 @@ int Connection::Report(const absl::Status& status) const {
     }
   } else {
     SayErrorLines(absl::StrCat("foreshock: ", status.message(), "\n"));
+    if (absl::IsUnauthenticated(status)) {
+      SayError("  A token is given with --token-file FILE or FORESHOCK_TOKEN_FILE.\n");
+    }
   }
   return code;
 }

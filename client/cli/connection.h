@@ -37,11 +37,15 @@ class Connection {
   // For one call, with the deadline of --timeout.
   std::unique_ptr<grpc::ClientContext> Context() const;
 
+  // Why the files of the credentials cannot be read; then no call leaves this machine.
+  const absl::Status& credentials() const { return secrets_; }
+
   // Prints what failed and how to mend it on stderr; returns the exit code for it.
   int Report(const absl::Status& status) const;
 
  private:
   const Settings settings_;
+  absl::Status secrets_;  // whether the credentials' files could be read
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::QueryService::Stub> query_;
   std::unique_ptr<v1::IngestService::Stub> ingest_;

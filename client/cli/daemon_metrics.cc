@@ -126,11 +126,14 @@ DaemonMetrics ParseDaemonMetrics(absl::string_view page) {
 }
 
 absl::StatusOr<DaemonMetrics> ReadDaemonMetrics(const std::string& address,
+                                                const Credentials& credentials,
                                                 absl::Duration timeout) {
-  FORESHOCK_ASSIGN_OR_RETURN(const HttpAnswer answer, HttpGet(address, "/metrics", timeout));
+  FORESHOCK_ASSIGN_OR_RETURN(const HttpAnswer answer,
+                             HttpGet(address, "/metrics", credentials, timeout));
   if (answer.status != 200 || !absl::StrContains(answer.body, "foreshock_")) {
-    return absl::UnavailableError(absl::StrCat("http://", address, "/metrics answers ",
-                                               answer.status, " without a metric of Foreshock"));
+    return absl::UnavailableError(absl::StrCat(HttpUrl(credentials, address, "/metrics"),
+                                               " answers ", answer.status,
+                                               " without a metric of Foreshock"));
   }
   return ParseDaemonMetrics(answer.body);
 }

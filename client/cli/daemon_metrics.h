@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "foreshock/credentials.h"
 
 namespace foreshock::cli {
 
@@ -39,9 +40,11 @@ struct DaemonMetrics {
 // no samples are passed over.
 DaemonMetrics ParseDaemonMetrics(absl::string_view page);
 
-// Asks http://address/metrics. Errors: those of HttpGet; Unavailable for an answer that is no page
-// of a foreshockd.
-absl::StatusOr<DaemonMetrics> ReadDaemonMetrics(const std::string& address, absl::Duration timeout);
+// Asks for /metrics at `address`. Errors: those of HttpGet; Unavailable for an answer that is no
+// page of a foreshockd.
+absl::StatusOr<DaemonMetrics> ReadDaemonMetrics(const std::string& address,
+                                                const Credentials& credentials,
+                                                absl::Duration timeout);
 
 // "slack: 12 told, last 3 min ago", "slack: 2 waiting for 12 min, last failed 8 s ago".
 std::string NotifierText(const NotifierMetrics& notifier, absl::Time now);

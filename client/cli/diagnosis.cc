@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "client/cli/daemon_metrics.h"
 #include "client/cli/format.h"
 #include "client/cli/http_probe.h"
+#include "client/cli/tls_probe.h"
 #include "client/cli/wire/health.grpc.pb.h"
 #include "client/cli/wire/reflection.grpc.pb.h"
 
@@ -34,10 +36,29 @@ Finding Warn(std::string check, std::string detail, std::string mend) {
   return {std::move(check), Level::kWarning, std::move(detail), std::move(mend)};
 }
 
-Finding CheckConnection(const Connection& daemon, absl::Duration timeout) {
+Finding CheckConnection(const Connection& daemon, const Credentials& credentials,
+                        absl::Duration timeout) {
+  if (!daemon.credentials().ok()) {
+    return Bad("credentials", std::string(daemon.credentials().message()),
+               "mend --ca-file, --cert-file, --key-file or --token-file, or the variables "
+               "FORESHOCK_CA_FILE, ..._CERT_FILE, ..._KEY_FILE, ..._TOKEN_FILE");
+  }
+  const auto probe = [&]() -> std::optional<Finding> {
+    TlsFault fault = ProbeTls(daemon.server(), credentials, timeout);
+    if (fault.detail.empty()) return std::nullopt;
+    return Bad("tls", std::move(fault.detail), std::move(fault.mend));
+  };
+  const bool tls = !credentials.ca_file.empty();
+  if (tls) {
+    if (auto fault = probe(); fault.has_value()) return *std::move(fault);
+  }
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout);
   if (daemon.channel()->WaitForConnected(deadline)) {
-    return Good("connection", absl::StrCat("gRPC answers at ", daemon.server()));
+    return Good("connection",
+                absl::StrCat("gRPC answers at ", daemon.server(), tls ? ", with TLS" : ""));
+  }
+  if (!tls) {
+    if (auto fault = probe(); fault.has_value()) return *std::move(fault);
   }
   return Bad(
       "connection",
@@ -99,6 +120,15 @@ void CheckStatus(Connection& daemon, Diagnosis& diagnosis) {
   v1::GetStatusResponse daemon_status;
   const auto context = daemon.Context();
   const absl::Status status = FromGrpc(daemon.query().GetStatus(context.get(), {}, &daemon_status));
+  if (absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
+    findings.push_back(Bad(
+        "token", absl::StrCat("the daemon refuses to answer: ", status.message()),
+        absl::IsPermissionDenied(status)
+            ? "doctor needs a token with the role read; `foreshock token new NAME --role read`"
+            : "give a token that is in the daemon's tokens file with --token-file or "
+              "FORESHOCK_TOKEN_FILE; after a change of that file the daemon reloads on SIGHUP"));
+    return;
+  }
   if (!status.ok()) {
     findings.push_back(Bad("status", absl::StrCat("GetStatus failed: ", status.message()),
                            "look at the daemon's log"));
@@ -129,9 +159,10 @@ void CheckStatus(Connection& daemon, Diagnosis& diagnosis) {
   }
 }
 
-void CheckHttp(const std::string& address, absl::Duration timeout, Diagnosis& diagnosis) {
+void CheckHttp(const std::string& address, const Credentials& credentials, absl::Duration timeout,
+               Diagnosis& diagnosis) {
   auto& findings = diagnosis.findings;
-  const auto answer = HttpGet(address, "/-/ready", timeout);
+  const auto answer = HttpGet(address, "/-/ready", credentials, timeout);
   if (!answer.ok()) {
     findings.push_back(Bad("http", std::string(answer.status().message()),
                            "give the daemon's HTTP address with --http or FORESHOCK_HTTP"));
@@ -139,8 +170,10 @@ void CheckHttp(const std::string& address, absl::Duration timeout, Diagnosis& di
   }
   findings.push_back(
       answer->status == 200
-          ? Good("http", absl::StrCat("http://", address, "/-/ready answers 200"))
-          : Bad("http", absl::StrCat("http://", address, "/-/ready answers ", answer->status),
+          ? Good("http", absl::StrCat(HttpUrl(credentials, address, "/-/ready"), " answers 200"))
+          : Bad("http",
+                absl::StrCat(HttpUrl(credentials, address, "/-/ready"), " answers ",
+                             answer->status),
                 "the daemon is starting or draining: wait, or look at its log"));
   if (answer->date == absl::InfinitePast()) {
     findings.push_back(Warn("clock",
@@ -190,15 +223,16 @@ void CheckNotifiers(const DaemonMetrics& metrics, Diagnosis& diagnosis) {
   }
 }
 
-void CheckMetrics(const std::string& address, absl::Duration timeout, Diagnosis& diagnosis) {
-  const auto metrics = ReadDaemonMetrics(address, timeout);
+void CheckMetrics(const std::string& address, const Credentials& credentials,
+                  absl::Duration timeout, Diagnosis& diagnosis) {
+  const auto metrics = ReadDaemonMetrics(address, credentials, timeout);
   if (!metrics.ok()) {
     diagnosis.findings.push_back(Bad("metrics", std::string(metrics.status().message()),
                                      "is the HTTP server at this address a foreshockd?"));
     return;
   }
   diagnosis.findings.push_back(
-      Good("metrics", absl::StrCat("http://", address, "/metrics answers")));
+      Good("metrics", absl::StrCat(HttpUrl(credentials, address, "/metrics"), " answers")));
   CheckNotifiers(*metrics, diagnosis);
 }
 
@@ -212,7 +246,7 @@ bool Diagnosis::healthy() const {
 Diagnosis Diagnose(const Settings& settings, const std::string& http_address) {
   Diagnosis diagnosis;
   Connection daemon(settings);
-  diagnosis.findings.push_back(CheckConnection(daemon, settings.timeout));
+  diagnosis.findings.push_back(CheckConnection(daemon, settings.credentials, settings.timeout));
   if (diagnosis.findings.back().level == Level::kBad) {
     diagnosis.reachable = false;
     return diagnosis;
@@ -220,8 +254,8 @@ Diagnosis Diagnose(const Settings& settings, const std::string& http_address) {
   diagnosis.findings.push_back(CheckHealth(daemon));
   diagnosis.findings.push_back(CheckServices(daemon));
   CheckStatus(daemon, diagnosis);
-  CheckHttp(http_address, settings.timeout, diagnosis);
-  CheckMetrics(http_address, settings.timeout, diagnosis);
+  CheckHttp(http_address, settings.credentials, settings.timeout, diagnosis);
+  CheckMetrics(http_address, settings.credentials, settings.timeout, diagnosis);
   return diagnosis;
 }
 

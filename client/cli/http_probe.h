@@ -1,10 +1,11 @@
-// One plain GET, for doctor.
+// One GET, for doctor.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "foreshock/credentials.h"
 
 namespace foreshock::cli {
 
@@ -14,8 +15,13 @@ struct HttpAnswer {
   absl::Time date = absl::InfinitePast();  // of the server's Date header, whole seconds; else past
 };
 
-// Unavailable if nothing answers at `address` (host:port), InvalidArgument if it is no address.
+// With TLS and a token as the credentials say. Unavailable if nothing answers at `address`
+// (host:port), InvalidArgument if it is no address; errors of ReadSecrets.
 absl::StatusOr<HttpAnswer> HttpGet(const std::string& address, const std::string& path,
-                                   absl::Duration timeout);
+                                   const Credentials& credentials, absl::Duration timeout);
+
+// The URL that HttpGet asks.
+std::string HttpUrl(const Credentials& credentials, const std::string& address,
+                    const std::string& path);
 
 }  // namespace foreshock::cli

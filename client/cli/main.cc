@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   if (const char* server = std::getenv("FORESHOCK_SERVER"); server != nullptr && *server != '\0') {
     program.settings.server = server;
   }
+  program.settings.credentials = foreshock::CredentialsFromEnvironment();
   AddReplay(app, program);
   AddImport(app, program);
   AddRuns(app, program);
@@ -77,6 +78,7 @@ int main(int argc, char** argv) {
   AddSummary(app, program);
   AddStatus(app, program);
   AddDoctor(app, program);
+  AddToken(app, program);
   AddStore(app, program);
   AddRules(app, program);
   AddCompletion(app, program);
@@ -85,6 +87,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Every command takes --help, with examples, and --output=json.\n"
       "The daemon's address: --server HOST:PORT or FORESHOCK_SERVER.\n"
+      "TLS: --ca-file or FORESHOCK_CA_FILE; a token: --token-file or FORESHOCK_TOKEN_FILE.\n"
       "Exit codes: 0 ok, 1 a finding, 2 wrong usage, 3 no daemon answers.\n"
       "Examples:\n"
       "  foreshock replay run.fscap --watch    push a recorded run and watch it being judged\n"

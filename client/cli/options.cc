@@ -8,6 +8,27 @@
 #include "client/cli/one_of.h"
 
 namespace foreshock::cli {
+namespace {
+
+void AddCredentialOptions(CLI::App& verb, Credentials& credentials) {
+  const auto file = [&verb](const char* option, std::string& value, const char* help) {
+    verb.add_option(option, value, help)->type_name("FILE");
+  };
+  file("--ca-file", credentials.ca_file,
+       "use TLS; PEM, who may sign the daemon's certificate, or 'system' for this machine's "
+       "authorities; FORESHOCK_CA_FILE sets it too");
+  file("--cert-file", credentials.cert_file,
+       "PEM, a certificate of one's own, where the daemon asks for it; FORESHOCK_CERT_FILE");
+  file("--key-file", credentials.key_file, "PEM, its key; FORESHOCK_KEY_FILE");
+  file("--token-file", credentials.token_file,
+       "one line, a token of `foreshock token new`; FORESHOCK_TOKEN_FILE");
+  verb.add_option("--server-name", credentials.server_name,
+                  "the name in the daemon's certificate, if it is not the address's host; "
+                  "FORESHOCK_SERVER_NAME")
+      ->type_name("NAME");
+}
+
+}  // namespace
 
 CLI::Validator NumberBetween(double min, double max) {
   return CLI::Validator(
@@ -57,6 +78,7 @@ void AddServerOptions(CLI::App& verb, Program& program) {
       ->check(NumberBetween(0.1, 3600))
       ->type_name("SECONDS")
       ->default_str("10");
+  AddCredentialOptions(verb, program.settings.credentials);
 }
 
 void AddConnectionOptions(CLI::App& verb, Program& program) {

@@ -111,7 +111,8 @@ absl::StatusOr<TopData> TopFeed::LookOnce(const TopWanted& wanted) {
       run.firing = counts->second;
     }
   }
-  data.metrics = ReadDaemonMetrics(http_address_, std::min(settings_.timeout, kMetricsTimeout));
+  data.metrics = ReadDaemonMetrics(http_address_, settings_.credentials,
+                                   std::min(settings_.timeout, kMetricsTimeout));
   Compare(&data);
   for (size_t i = 0; i < data.runs.size(); ++i) {
     TopRun& run = data.runs[i];

@@ -63,8 +63,10 @@ void AddDoctor(CLI::App& app, Program& program) {
   AddHttpOption(*verb, http.get());
   AddConnectionOptions(*verb, program);
   verb->footer(
-      "Looks at: the connection, the gRPC health service, server reflection, versions, the store,\n"
-      "the rules, HTTP readiness, the clocks, /metrics, whether people are told of alerts.\n"
+      "Looks at: the connection, TLS and its certificates, the token, the gRPC health service, "
+      "server\n"
+      "reflection, versions, the store, the rules, HTTP readiness, the clocks, /metrics, whether\n"
+      "people are told of alerts.\n"
       "Exit code: 0 all right (warnings allowed), 1 something is wrong, 3 no daemon.\n"
       "Example:\n  foreshock doctor --server 10.0.0.7:7317 --http 10.0.0.7:7318");
   verb->callback([&program, http] { program.exit_code = Doctor(program.settings, *http); });

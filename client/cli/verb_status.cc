@@ -82,7 +82,8 @@ int Status(const Settings& settings, const std::string& http) {
   if (settings.output == Output::kJson) {
     PrintJson(response);
   } else {
-    Print(response, settings.server, ReadDaemonMetrics(http, settings.timeout));
+    Print(response, settings.server,
+          ReadDaemonMetrics(http, settings.credentials, settings.timeout));
   }
   return kOk;
 }

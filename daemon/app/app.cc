@@ -43,6 +43,30 @@ constexpr absl::Duration kNotifyGrace = absl::Seconds(3);
 // And for the last values that are pushed.
 constexpr absl::Duration kRemoteWriteGrace = absl::Seconds(2);
 
+// Null: no tokens.
+std::shared_ptr<const AccessControl::Grants> GrantsOf(const AccessOptions& options) {
+  if (options.tokens_file.empty()) return nullptr;
+  return std::make_shared<const AccessControl::Grants>(options.tokens);
+}
+
+// What a page or a script changes below /api takes who may operate; what has no line here can be
+// read, or is not there.
+Role RoleFor(const HttpRequest& request) {
+  if (request.path == "/-/reload") return Role::kAdmin;
+  return request.method == "GET" || request.method == "HEAD" ? Role::kRead : Role::kOperate;
+}
+
+// Supervisors ask without a token.
+absl::Status AdmitHttp(const AccessControl& access, const HttpRequest& request) {
+  if (request.path == "/-/healthy" || request.path == "/-/ready") return absl::OkStatus();
+  return access
+      .Admit({.peer = request.remote_address, .authorization = request.authorization},
+             RoleFor(request))
+      .status();
+}
+
+absl::string_view HttpScheme(const Config& config) { return config.tls.given() ? "https" : "http"; }
+
 }  // namespace
 
 // The parts in the order in which they are made. Stopping goes backwards by name (StopParts);
@@ -77,6 +101,8 @@ class App::Parts {
   AppState state_;
   Mutex reload_mutex_;  // one reload at a time
 
+  AccessControl access_;
+  std::unique_ptr<TlsFiles> tls_;  // null: both ports are plain
   std::unique_ptr<DiskStore> store_;
   std::unique_ptr<Silences> silences_;
   std::unique_ptr<Outbox> outbox_;
@@ -99,6 +125,12 @@ class App::Parts {
 
 absl::Status App::Parts::Start() {
   FORESHOCK_RETURN_IF_ERROR(SetLogLevel(config_.log_level));
+  if (!config_.access.tokens_file.empty()) access_.SetTokens(GrantsOf(config_.access));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string open, CheckExposure(config_));
+  if (!open.empty()) LogWarning("app", absl::StrCat("insecure: ", open));
+  if (config_.tls.given()) {
+    FORESHOCK_ASSIGN_OR_RETURN(tls_, TlsFiles::Open(config_.tls, &clock_));
+  }
   FORESHOCK_RETURN_IF_ERROR(StartCore());
   FORESHOCK_RETURN_IF_ERROR(StartHttp());
   FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(config_.notifiers, ExternalUrl(config_)));
@@ -181,17 +213,21 @@ absl::Status App::Parts::FillOutbox() {
 }
 
 std::string App::Parts::ExternalUrl(const Config& config) const {
-  return config.external_url.empty() ? absl::StrCat("http://", http_address) : config.external_url;
+  return config.external_url.empty() ? absl::StrCat(HttpScheme(config), "://", http_address)
+                                     : config.external_url;
 }
 
 absl::Status App::Parts::StartHttp() {
-  http_ = std::make_unique<HttpServer>(config_.http);
+  http_ = std::make_unique<HttpServer>(config_.http, tls_.get());
+  http_->Guard([this](const HttpRequest& request) { return AdmitHttp(access_, request); });
   live_ = std::make_unique<AppLiveState>(
       AppLiveState::Deps{.state = &state_,
                          .pipeline = pipeline_.get(),
                          .store = store_.get(),
                          .ingest = &ingest_stats_,
                          .http = http_.get(),
+                         .tls = tls_.get(),
+                         .access = &access_,
                          .snapshot = [this] { return snapshots_->Latest(); },
                          .outbox = outbox_.get(),
                          .silences = silences_.get(),
@@ -245,30 +281,35 @@ absl::Status App::Parts::StartHttp() {
 
 absl::Status App::Parts::StartGrpc() {
   ingest_ = std::make_unique<IngestService>(
-      config_.ingest, IngestService::Deps{.sink = pipeline_.get(), .stats = &ingest_stats_});
-  query_ = std::make_unique<QueryService>(QueryService::Options{}, answers_.get());
-  admin_ = std::make_unique<AdminService>(AdminActions{
-      .reload = [this]() -> absl::StatusOr<uint32_t> {
-        FORESHOCK_RETURN_IF_ERROR(Reload());
-        return static_cast<uint32_t>(state_.rules()->infos().size());
-      },
-      .declare_event = [this](
-                           const std::string& run,
-                           const v1::Event& event) { return pipeline_->DeclareEvent(run, event); },
-      .pin_run = [this](const std::string& run,
-                        bool pinned) { return pipeline_->PinRun(run, pinned); },
-      .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); },
-      .acknowledge = [this](const v1::AcknowledgeAlertRequest& request)
-          -> absl::StatusOr<v1::Alert> { return Acknowledge(request); },
-      .silence = [this](const v1::SilenceAlertsRequest& request) { return Silence(request); },
-      .expire_silence = [this](const std::string& id) { return ExpireSilence(id); },
-      .store_usage = [this] { return store_->Usage(); },
-      .verify_store =
-          [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
-      .backup_store = [this](const std::string& name) { return Backup(name); }});
+      config_.ingest,
+      IngestService::Deps{.sink = pipeline_.get(), .stats = &ingest_stats_, .access = &access_});
+  query_ = std::make_unique<QueryService>(QueryService::Options{}, answers_.get(), &access_);
+  admin_ = std::make_unique<AdminService>(
+      AdminActions{
+          .reload = [this]() -> absl::StatusOr<uint32_t> {
+            FORESHOCK_RETURN_IF_ERROR(Reload());
+            return static_cast<uint32_t>(state_.rules()->infos().size());
+          },
+          .declare_event =
+              [this](const std::string& run, const v1::Event& event) {
+                return pipeline_->DeclareEvent(run, event);
+              },
+          .pin_run = [this](const std::string& run,
+                            bool pinned) { return pipeline_->PinRun(run, pinned); },
+          .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); },
+          .acknowledge = [this](const v1::AcknowledgeAlertRequest& request)
+              -> absl::StatusOr<v1::Alert> { return Acknowledge(request); },
+          .silence = [this](const v1::SilenceAlertsRequest& request) { return Silence(request); },
+          .expire_silence = [this](const std::string& id) { return ExpireSilence(id); },
+          .store_usage = [this] { return store_->Usage(); },
+          .verify_store =
+              [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
+          .backup_store = [this](const std::string& name) { return Backup(name); }},
+      &access_);
   grpc_ = std::make_unique<GrpcServer>(
       GrpcServer::Options{.address = config_.grpc_listen,
-                          .message_bytes_max = config_.ingest.limits.message_bytes_max});
+                          .message_bytes_max = config_.ingest.limits.message_bytes_max,
+                          .tls = tls_.get()});
   grpc_->Add(v1::IngestService::service_full_name(), ingest_.get());
   grpc_->Add(v1::QueryService::service_full_name(), query_->grpc());
   grpc_->Add(v1::AdminService::service_full_name(), admin_.get());
@@ -341,12 +382,13 @@ void App::Parts::KeepWithoutRestart(const Config& fresh) const {
   Config reloadable = fresh;
   reloadable.rules = config_.rules;
   reloadable.notifiers = config_.notifiers;
+  reloadable.access = config_.access;
   reloadable.external_url = config_.external_url;
   reloadable.log_level = config_.log_level;
   if (FormatConfig(reloadable) != FormatConfig(config_)) {
     LogWarning("app",
                "the configuration changed in settings that need a restart; they stay as "
-               "they were (reloaded are rules, notifiers, external_url and log_level)");
+               "they were (reloaded are rules, notifiers, tokens, external_url and log_level)");
   }
 }
 
@@ -354,15 +396,19 @@ absl::Status App::Parts::Reload() {
   MutexLock lock(&reload_mutex_);
   const auto apply = [this]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(const Config fresh, load_());
+    FORESHOCK_RETURN_IF_ERROR(CheckExposure(fresh).status());
     FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(fresh.rules));
     FORESHOCK_RETURN_IF_ERROR(CheckNotifiers(fresh.notifiers));
     FORESHOCK_RETURN_IF_ERROR(CheckRemoteWrites(fresh.remote_writes));
+    if (tls_ != nullptr) FORESHOCK_RETURN_IF_ERROR(tls_->Reload());
     FORESHOCK_RETURN_IF_ERROR(SetLogLevel(fresh.log_level));
     FORESHOCK_RETURN_IF_ERROR(pipeline_->ReplaceRules(rules));
     FORESHOCK_RETURN_IF_ERROR(outbox_->SetNotifiers(fresh.notifiers, ExternalUrl(fresh)));
+    access_.SetTokens(GrantsOf(fresh.access));
     KeepWithoutRestart(fresh);
     config_.rules = fresh.rules;
     config_.notifiers = fresh.notifiers;
+    config_.access = fresh.access;
     config_.external_url = fresh.external_url;
     config_.log_level = fresh.log_level;
     state_.SetRules(std::move(rules));

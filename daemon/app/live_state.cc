@@ -88,6 +88,9 @@ SelfStats AppLiveState::Self() const {
   self.limit_hits["queue"] = pipeline.queue_refusals;
   self.limit_hits["streams"] = ingest.refused[static_cast<size_t>(Refusal::kStreams)];
   self.limit_hits["streams_per_run"] = ingest.refused[static_cast<size_t>(Refusal::kStreamsPerRun)];
+  self.limit_hits["client_streams"] = ingest.refused[static_cast<size_t>(Refusal::kClientStreams)];
+  self.limit_hits["client_runs"] = ingest.refused[static_cast<size_t>(Refusal::kClientRuns)];
+  self.limit_hits["client_bytes"] = ingest.refused[static_cast<size_t>(Refusal::kClientBytes)];
   self.commit_latency = pipeline.commit_latency.Read();
   self.commit_failures = pipeline.commit_failures;
   self.open_steps = pipeline.open_steps;
@@ -141,6 +144,14 @@ SelfStats AppLiveState::Self() const {
   self.http_client_errors = http.client_errors;
   self.http_server_errors = http.server_errors;
   self.http_connections_refused = http.connections_refused;
+  const auto access_refused = deps_.access->refused();
+  for (size_t i = 0; i < kAccessRefusals; ++i) {
+    self.access_refused[std::string(kAccessRefusalNames[i])] = access_refused[i];
+  }
+  if (deps_.tls != nullptr) {
+    self.tls_certificate_expires_unix_s = absl::ToUnixSeconds(deps_.tls->expires());
+    self.tls_reload_failures = deps_.tls->failures();
+  }
   return self;
 }
 

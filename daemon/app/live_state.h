@@ -19,6 +19,8 @@
 #include "daemon/query/live_state.h"
 #include "daemon/remote_write/remote_writer.h"
 #include "daemon/rules/rule_set.h"
+#include "daemon/security/access.h"
+#include "daemon/security/tls_files.h"
 #include "daemon/store/store.h"
 
 namespace foreshock {
@@ -54,6 +56,8 @@ class AppLiveState final : public LiveState {
     const Store* store = nullptr;
     const IngestStats* ingest = nullptr;
     const HttpServer* http = nullptr;
+    const TlsFiles* tls = nullptr;  // null: no TLS
+    const AccessControl* access = nullptr;
     std::function<std::shared_ptr<const Snapshot>()> snapshot;
     const Outbox* outbox = nullptr;
     const foreshock::Silences* silences = nullptr;

@@ -93,6 +93,13 @@ void ReadLimits(const YamlNode& node, Config* config) {
       node.Get("runs_max").Int({1, 1 << 20}, static_cast<int64_t>(pipeline.runs_max)));
   pipeline.queue_bytes_max =
       node.Get("queue_bytes_max").Bytes({1 * kMiB, 16 * kGiB}, pipeline.queue_bytes_max);
+  IngestLimits& ingest = config->ingest.limits;
+  ingest.client_streams_max = static_cast<uint32_t>(
+      node.Get("client_streams_max").Int({0, 1 << 20}, ingest.client_streams_max));
+  ingest.client_runs_max =
+      static_cast<uint32_t>(node.Get("client_runs_max").Int({0, 1 << 20}, ingest.client_runs_max));
+  ingest.client_bytes_per_second_max =
+      node.Get("client_bytes_per_second_max").Bytes({0, 64 * kGiB});
   pipeline.run.snapshots.bytes_max =
       node.Get("snapshot_bytes_max").Bytes({1 * kMiB, 64 * kGiB}, pipeline.run.snapshots.bytes_max);
 }
@@ -129,6 +136,8 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   config.store.directory = root.Get("data_directory").String();
   ReadGrpc(root.Get("grpc"), &config);
   ReadHttp(root.Get("http"), &config);
+  config.tls = ReadTlsOptions(root.Get("tls"));
+  config.access = ReadAccessOptions(root.Get("access"));
   ReadStore(root.Get("store"), &config);
   ReadRetention(root.Get("retention"), &config);
   ReadMerge(root.Get("merge"), &config);
@@ -160,6 +169,28 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
   return ParseConfig(path, text);
 }
 
+absl::StatusOr<std::string> CheckExposure(const Config& config) {
+  struct Port {
+    const char* name;
+    const std::string& listen;
+    bool client_cert;
+  };
+  std::string open;
+  for (const Port& port : {Port{"grpc", config.grpc_listen, config.tls.grpc_client_cert},
+                           Port{"http", config.http.listen, config.tls.http_client_cert}}) {
+    const std::string missing =
+        MissingProtection(port.listen, config.tls, port.client_cert, config.access);
+    if (missing.empty()) continue;
+    absl::StrAppend(&open, open.empty() ? "" : "; ", port.name, ".listen ", port.listen,
+                    " can be reached from other machines, and ", missing);
+  }
+  if (open.empty() || config.access.insecure) return open;
+  return absl::InvalidArgumentError(absl::StrCat(
+      open,
+      ". Close it (docs/deployment.md), listen on 127.0.0.1, or say with access.insecure: true or "
+      "--insecure that the network around it is closed"));
+}
+
 std::string FormatConfig(const Config& config) {
   const OpenSteps::Options& merge = config.pipeline.run.open_steps;
   const RetentionOptions& retention = config.retention;
@@ -174,6 +205,7 @@ std::string FormatConfig(const Config& config) {
                       "\n  threads: ", config.http.threads,                                   //
                       "\n  reload: ", config.reload_over_http ? "true" : "false",             //
                       "\n  actions: ", config.actions_over_http ? "true" : "false",           //
+                      FormatTls(config.tls), FormatAccess(config.access),                     //
                       "\nstore:\n  sync_interval: ", Text(config.pipeline.sync_interval),     //
                       "\n  block_cache: ", config.store.block_cache_bytes,                    //
                       "\n  write_buffer: ", config.store.write_buffer_bytes,                  //
@@ -197,8 +229,12 @@ std::string FormatConfig(const Config& config) {
                       "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                    //
                       "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,               //
                       "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,    //
-                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,                         //
-                      "\n  series_max: ", config.exporter.series_max,                         //
+                      "\n  client_streams_max: ", config.ingest.limits.client_streams_max,    //
+                      "\n  client_runs_max: ", config.ingest.limits.client_runs_max,          //
+                      "\n  client_bytes_per_second_max: ",
+                      config.ingest.limits.client_bytes_per_second_max,  //
+                      "\nmetrics:\n  top_k: ", config.snapshot.top_k,    //
+                      "\n  series_max: ", config.exporter.series_max,    //
                       "\n  ended_runs_for: ", Text(config.snapshot.finished_stay),
                       "\n  silent_runs_for: ", Text(config.snapshot.silent_stay),   //
                       "\nrules:", rules.empty() ? " []" : rules,                    //

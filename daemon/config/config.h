@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/config/security.h"
 #include "daemon/exporter/exporter.h"
 #include "daemon/exporter/snapshot_builder.h"
 #include "daemon/http/server.h"
@@ -38,6 +39,8 @@ struct Config {
   std::string grpc_listen = std::string(kDefaultGrpcListen);
   bool reload_over_http = false;  // POST /-/reload
   bool actions_over_http = true;  // POST /api/v1/...: acknowledge, silence
+  TlsOptions tls;                 // of both ports
+  AccessOptions access;           // the tokens are reloadable
   SnapshotOptions snapshot;       // what /metrics shows of the runs
   ExporterOptions exporter;
   std::vector<std::string> rules;          // files; reloadable
@@ -53,6 +56,10 @@ struct Config {
 absl::StatusOr<Config> LoadConfig(const std::string& path);
 // The same from text; `name` stands for the file in messages.
 absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text);
+
+// InvalidArgument for a port that other machines reach and nothing closes, unless access.insecure
+// says that it is meant; then a line for the log.
+absl::StatusOr<std::string> CheckExposure(const Config& config);
 
 // The configuration in force as a file that LoadConfig would read.
 std::string FormatConfig(const Config& config);

@@ -150,6 +150,21 @@ void AddHttp(const SelfStats& self, Families* families) {
                     self.http_connections_refused);
 }
 
+void AddSecurity(const SelfStats& self, Families* families) {
+  for (const auto& [reason, count] : self.access_refused) {
+    families->Counter("foreshock_access_refused_total",
+                      "Calls and requests that were not allowed, by reason", {{"reason", reason}},
+                      count);
+  }
+  if (self.tls_certificate_expires_unix_s == 0) return;
+  families->Gauge("foreshock_tls_certificate_expiry_timestamp_seconds",
+                  "When the daemon's own certificate expires", {},
+                  static_cast<double>(self.tls_certificate_expires_unix_s));
+  families->Counter("foreshock_tls_reload_failures_total",
+                    "Changes of the certificate files that could not be taken", {},
+                    self.tls_reload_failures);
+}
+
 }  // namespace
 
 void AddSelf(const SelfStats& self, Families* families) {
@@ -170,6 +185,7 @@ void AddSelf(const SelfStats& self, Families* families) {
   AddRules(self, families);
   AddRemoteWrites(self, families);
   AddHttp(self, families);
+  AddSecurity(self, families);
 }
 
 void AddProcess(const ProcessStats& process, Families* families) {

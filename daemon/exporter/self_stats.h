@@ -78,6 +78,11 @@ struct SelfStats {
   uint64_t http_client_errors = 0;
   uint64_t http_server_errors = 0;
   uint64_t http_connections_refused = 0;
+
+  std::map<std::string, uint64_t> access_refused;  // by reason: "no_token", ...
+
+  int64_t tls_certificate_expires_unix_s = 0;  // 0: no TLS
+  uint64_t tls_reload_failures = 0;
 };
 
 }  // namespace foreshock

@@ -1,6 +1,9 @@
 #include "daemon/http/connection.h"
 
+#include <fcntl.h>
 #include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,9 +23,20 @@ constexpr size_t kUnreadBytes = 256u << 10;
 
 }  // namespace
 
-Connection::Connection(int fd) : fd_(fd) {}
+Connection::Connection(int fd, const TlsMaterial* tls, bool client_cert)
+    : fd_(fd), tls_(tls == nullptr ? nullptr : SSL_new(tls->context.get()), SSL_free) {
+  if (tls_ == nullptr) return;
+  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
+  SSL_set_fd(tls_.get(), fd_);
+  if (client_cert) {
+    SSL_set_verify(tls_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  }
+}
 
-Connection::~Connection() { close(fd_); }
+Connection::~Connection() {
+  if (greeted_) SSL_shutdown(tls_.get());
+  close(fd_);
+}
 
 bool Connection::WaitFor(short events, Steady::time_point deadline) const {
   pollfd entry{fd_, events, 0};
@@ -35,13 +49,67 @@ bool Connection::WaitFor(short events, Steady::time_point deadline) const {
   }
 }
 
+bool Connection::WaitForTls(int result, Steady::time_point deadline) const {
+  switch (SSL_get_error(tls_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return WaitFor(POLLIN, deadline);
+    case SSL_ERROR_WANT_WRITE:
+      return WaitFor(POLLOUT, deadline);
+    default:
+      return false;
+  }
+}
+
+bool Connection::Handshake(Steady::time_point deadline, const std::function<bool()>& give_up) {
+  while (!give_up() && Steady::now() < deadline) {
+    ERR_clear_error();
+    const int result = SSL_accept(tls_.get());
+    if (result == 1) return greeted_ = true;
+    const int wants = SSL_get_error(tls_.get(), result);
+    if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE) {
+      FinishUnread();  // so that the peer gets the alert that says why
+      return false;
+    }
+    WaitFor(wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT,
+            std::min(deadline, Steady::now() + kSlice));
+  }
+  return false;
+}
+
+ssize_t Connection::Receive(Steady::time_point deadline) {
+  ssize_t got = -1;
+  if (tls_ == nullptr) {
+    if (!WaitFor(POLLIN, deadline)) return -1;
+    got = recv(fd_, buffer_, sizeof(buffer_), 0);
+  } else {
+    int result = 0;
+    do {
+      ERR_clear_error();
+      result = SSL_read(tls_.get(), buffer_, sizeof(buffer_));
+    } while (result <= 0 && WaitForTls(result, deadline));
+    got = result;
+  }
+  if (got <= 0) return got;
+  begin_ = 0;
+  end_ = static_cast<size_t>(got);
+  return got;
+}
+
 bool Connection::WaitForRequest(Steady::duration idle, const std::function<bool()>& give_up) {
   if (begin_ < end_) return true;  // the peer sent several at once
   const Steady::time_point deadline = Steady::now() + idle;
+  if (tls_ != nullptr && !greeted_ && !Handshake(deadline, give_up)) return false;
   while (!give_up()) {
     const Steady::time_point now = Steady::now();
     if (now >= deadline) return false;
-    if (WaitFor(POLLIN, std::min(deadline, now + kSlice))) {
+    if (tls_ != nullptr && SSL_pending(tls_.get()) > 0) return true;
+    if (tls_ != nullptr) {
+      ERR_clear_error();
+      const int result = SSL_peek(tls_.get(), buffer_, 1);
+      if (result > 0) return true;
+      if (SSL_get_error(tls_.get(), result) != SSL_ERROR_WANT_READ) return false;
+      WaitFor(POLLIN, std::min(deadline, now + kSlice));
+    } else if (WaitFor(POLLIN, std::min(deadline, now + kSlice))) {
       char byte;
       return recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
     }
@@ -59,11 +127,7 @@ void Connection::BeginRequest(size_t bytes, Steady::duration read, Steady::durat
 ssize_t Connection::Read(char* to, size_t size) {
   if (bytes_left_ == 0) return -1;
   if (begin_ == end_) {
-    if (!WaitFor(POLLIN, read_deadline_)) return -1;
-    const ssize_t got = recv(fd_, buffer_, sizeof(buffer_), 0);
-    if (got <= 0) return got;
-    begin_ = 0;
-    end_ = static_cast<size_t>(got);
+    if (const ssize_t got = Receive(read_deadline_); got <= 0) return got;
   }
   const size_t taken = std::min({size, end_ - begin_, bytes_left_});
   std::memcpy(to, buffer_ + begin_, taken);
@@ -78,10 +142,19 @@ ssize_t Connection::Write(const char* from, size_t size) {
     write_deadline_ = Steady::now() + write_timeout_;
   }
   if (!WaitFor(POLLOUT, write_deadline_)) return -1;
+  if (tls_ != nullptr) {
+    int result = 0;
+    do {
+      ERR_clear_error();
+      result = SSL_write(tls_.get(), from, static_cast<int>(std::min<size_t>(size, 1u << 20)));
+    } while (result <= 0 && WaitForTls(result, write_deadline_));
+    return result > 0 ? result : -1;
+  }
   return send(fd_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Connection::FinishUnread() {
+  if (greeted_) SSL_shutdown(tls_.get());
   shutdown(fd_, SHUT_WR);
   const Steady::time_point deadline = Steady::now() + kUnreadTime;
   size_t swallowed = 0;

@@ -1,5 +1,5 @@
 // One accepted socket with what the HTTP library does not bound: the bytes of a request, the time
-// of a whole request and of a whole response. Internal to http/.
+// of a whole request and of a whole response; with TLS where the port has it. Internal to http/.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,12 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
+
+#include "daemon/security/tls_files.h"
+
+struct ssl_st;  // SSL
 
 namespace foreshock::http_internal {
 
@@ -16,13 +21,15 @@ class Connection {
  public:
   using Steady = std::chrono::steady_clock;
 
-  explicit Connection(int fd);  // takes ownership
+  // Takes ownership of `fd`. `tls` may be null: plain HTTP; with `client_cert` the peer must have
+  // one.
+  Connection(int fd, const TlsMaterial* tls, bool client_cert);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Waits for the first byte of a request. False when none came in time, the peer closed, or
-  // `give_up` said so (asked every 50 ms).
+  // Waits for the first byte of a request, after the handshake of TLS. False when none came in
+  // time, the peer closed or may not come in, or `give_up` said so (asked every 50 ms).
   bool WaitForRequest(Steady::duration idle, const std::function<bool()>& give_up);
 
   // From now on at most `bytes` may be read, before `read` has passed; the response's clock starts
@@ -30,6 +37,7 @@ class Connection {
   void BeginRequest(size_t bytes, Steady::duration read, Steady::duration write);
   // After the headers: exactly this much of a body may follow.
   void AllowBody(size_t bytes) { bytes_left_ = bytes; }
+  bool has_unread_body() const { return bytes_left_ > 0; }
 
   // As read(2) and send(2), but -1 when a limit was hit. Never raise a signal.
   ssize_t Read(char* to, size_t size);
@@ -48,8 +56,15 @@ class Connection {
   static constexpr size_t kBufferBytes = 4096;
 
   bool WaitFor(short events, Steady::time_point deadline) const;
+  // Up to a slice at a time, so that `give_up` is asked.
+  bool Handshake(Steady::time_point deadline, const std::function<bool()>& give_up);
+  ssize_t Receive(Steady::time_point deadline);  // into the buffer
+  // After SSL_read, SSL_write or SSL_accept: waits for what it wants. False when it has failed.
+  bool WaitForTls(int result, Steady::time_point deadline) const;
 
   const int fd_;
+  const std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;  // null: plain
+  bool greeted_ = false;                                  // the handshake is over
   size_t bytes_left_ = 0;
   Steady::time_point read_deadline_;
   Steady::time_point write_deadline_;

@@ -106,13 +106,15 @@ class BusyGuard {
 
 class HttpServer::Impl {
  public:
-  explicit Impl(HttpOptions options)
+  Impl(HttpOptions options, TlsFiles* tls)
       : options_(std::move(options)),
+        tls_(tls),
         waiting_({.items_max = options_.connections_waiting_max, .bytes_max = SIZE_MAX}) {
     SetUpEngine();
   }
 
   Routes& routes() { return routes_; }
+  void Guard(HttpGuard guard) { guard_ = std::move(guard); }
 
   absl::StatusOr<std::string> Start() {
     FORESHOCK_ASSIGN_OR_RETURN(Listener listener, http_internal::Listen(options_.listen, kBacklog));
@@ -170,6 +172,7 @@ class HttpServer::Impl {
     engine_.set_pre_routing_handler(
         [this, answer](const httplib::Request& request, httplib::Response& response) {
           HttpResponse refusal = Refusal(request);
+          if (refusal.status == 200) refusal = AskGuard(request);
           if (refusal.status != 200) {
             Fill(std::move(refusal), &response);
           } else if (HasBody(request.method)) {
@@ -204,6 +207,17 @@ class HttpServer::Impl {
   }
 
   // Status 200: go on.
+  HttpResponse AskGuard(const httplib::Request& request) const {
+    const absl::Status status = guard_ == nullptr ? absl::OkStatus() : guard_(ToRequest(request));
+    if (status.ok()) return {};
+    HttpResponse response = ErrorResponse(status);
+    if (absl::IsUnauthenticated(status)) {
+      response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    }
+    return response;
+  }
+
+  // Status 200: go on.
   HttpResponse Refusal(const httplib::Request& request) const {
     const int64_t bytes = ContentLength(request);
     if (request.path.size() > kPathBytesMax) {
@@ -233,7 +247,8 @@ class HttpServer::Impl {
             .query = {request.params.begin(), request.params.end()},
             .content_type = ContentType(request),
             .body = request.body,
-            .remote_address = request.remote_addr};
+            .remote_address = request.remote_addr,
+            .authorization = request.get_header_value("Authorization")};
   }
 
   static void Fill(HttpResponse from, httplib::Response* to) {
@@ -267,8 +282,10 @@ class HttpServer::Impl {
         static constexpr absl::string_view kBusy =
             "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
             "Connection: close\r\n\r\n";
-        [[maybe_unused]] const ssize_t sent =
-            send(fd, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (tls_ == nullptr) {
+          [[maybe_unused]] const ssize_t sent =
+              send(fd, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         close(fd);
       }
     }
@@ -278,7 +295,9 @@ class HttpServer::Impl {
     while (true) {
       const std::vector<int> next = waiting_.PopAll(1);
       if (next.empty()) break;
-      Connection connection(next[0]);
+      const auto material = tls_ == nullptr ? nullptr : tls_->Current();
+      Connection connection(next[0], material.get(),
+                            tls_ != nullptr && tls_->options().http_client_cert);
       try {
         Serve(&connection);
       } catch (const std::exception& error) {
@@ -317,6 +336,7 @@ class HttpServer::Impl {
         connection->AllowBody(unread ? 0 : static_cast<size_t>(bytes));
       };
       const bool answered = engine_.process_request(stream, false, peer_closes, prepare);
+      unread = unread || connection->has_unread_body();  // of a request that the guard refused
       if (answered && unread) connection->FinishUnread();
       if (!answered || peer_closes || unread || stopping_) break;
       first = false;
@@ -336,8 +356,10 @@ class HttpServer::Impl {
   }
 
   const HttpOptions options_;
-  Routes routes_;  // constant after Start
-  Engine engine_;  // constant after the constructor
+  TlsFiles* const tls_;  // null: plain
+  Routes routes_;        // constant after Start
+  HttpGuard guard_;      // likewise; null: all may ask
+  Engine engine_;        // constant after the constructor
   BoundedQueue<int> waiting_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> requests_{0};
@@ -362,13 +384,16 @@ absl::Status CheckHttpAddress(const std::string& address) {
   return http_internal::CheckAddress(address);
 }
 
-HttpServer::HttpServer(HttpOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+HttpServer::HttpServer(HttpOptions options, TlsFiles* tls)
+    : impl_(std::make_unique<Impl>(std::move(options), tls)) {}
 
 HttpServer::~HttpServer() { Stop(absl::ZeroDuration()).IgnoreError(); }
 
 void HttpServer::Handle(absl::string_view method, absl::string_view path, HttpHandler handler) {
   impl_->routes().Add(method, path, std::move(handler));
 }
+
+void HttpServer::Guard(HttpGuard guard) { impl_->Guard(std::move(guard)); }
 
 absl::StatusOr<std::string> HttpServer::Start() { return impl_->Start(); }
 

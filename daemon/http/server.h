@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/security/tls_files.h"
 
 namespace foreshock {
 
@@ -31,6 +32,7 @@ struct HttpRequest {
   std::string content_type;  // of the body: lower case, without parameters
   std::string body;
   std::string remote_address;
+  std::string authorization = {};  // the header
 };
 
 struct HttpResponse {
@@ -42,6 +44,10 @@ struct HttpResponse {
 
 // Called from several threads at once. An exception becomes a 500.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
+// Whether a request may be answered at all, asked before its body is read and its page is looked
+// for.
+using HttpGuard = std::function<absl::Status(const HttpRequest&)>;
 
 struct HttpOptions {
   std::string listen = "127.0.0.1:0";    // host:port, [IPv6]:port or :port; port 0 picks a free one
@@ -67,7 +73,8 @@ absl::Status CheckHttpAddress(const std::string& address);
 // Handle before Start; Start and Stop from one thread, once each; the rest is thread-safe.
 class HttpServer {
  public:
-  explicit HttpServer(HttpOptions options);
+  // `tls` may be null: plain HTTP; it outlives the server.
+  explicit HttpServer(HttpOptions options, TlsFiles* tls = nullptr);
   ~HttpServer();  // Stop(0)
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -76,6 +83,9 @@ class HttpServer {
   // longest match wins). GET answers HEAD too. A path with other methods only is 405 with Allow, an
   // unknown one 404, both as JSON.
   void Handle(absl::string_view method, absl::string_view path, HttpHandler handler);
+
+  // Before Start, once at most. An error is the answer: 401 or 403, as its code says.
+  void Guard(HttpGuard guard);
 
   // Binds, listens and returns the bound address. Errors: InvalidArgument for an address that
   // cannot be read or resolved, AlreadyExists when the port is in use, PermissionDenied,

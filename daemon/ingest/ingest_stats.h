@@ -23,13 +23,17 @@ enum class Refusal : uint8_t {
   kSink,       // the sink refused the Hello
   kOverload,   // no room for a report within submit_wait_max
   kSinkEnded,  // the sink ended the stream
+  kAccess,     // no token, or one that does not allow it
+  kClientStreams,
+  kClientRuns,
+  kClientBytes,
   kCount
 };
 
 inline constexpr size_t kRefusals = static_cast<size_t>(Refusal::kCount);
 inline constexpr std::array<absl::string_view, kRefusals> kRefusalNames = {
-    "draining", "streams", "streams_per_run", "bad_hello",
-    "protocol", "sink",    "overload",        "sink_ended"};
+    "draining", "streams",    "streams_per_run", "bad_hello",      "protocol",    "sink",
+    "overload", "sink_ended", "access",          "client_streams", "client_runs", "client_bytes"};
 
 inline constexpr size_t kStatusCodes = 17;  // absl::StatusCode, 0..16
 

@@ -17,6 +17,10 @@ struct IngestLimits {
   uint32_t tensors_per_stream_max = 16384;
   uint32_t streams_max = 16384;  // streams and PushOnce calls in progress
   uint32_t streams_per_run_max = 8192;
+  // Of each client: who shows one token, or without tokens has one address. 0: no limit.
+  uint32_t client_streams_max = 0;
+  uint32_t client_runs_max = 0;  // different runs within a day
+  uint64_t client_bytes_per_second_max = 0;
   size_t bytes_in_flight_max = 512u << 20;  // received, not yet taken by the sink
   uint32_t rejections_queued_max = 4096;    // of one stream whose sender does not read its acks
 };

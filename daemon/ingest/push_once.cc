@@ -8,13 +8,18 @@
 
 namespace foreshock {
 
-PushOnceReactor::PushOnceReactor(ServiceCore* core, const v1::PushOnceRequest* request,
-                                 v1::PushOnceResponse* response)
+PushOnceReactor::PushOnceReactor(ServiceCore* core, Caller caller,
+                                 const v1::PushOnceRequest* request, v1::PushOnceResponse* response)
     : core_(core),
+      caller_(std::move(caller)),
       request_(request),
       response_(response),
       shared_(std::make_shared<Shared>()),
       state_(core->options.limits, core->stats) {
+  if (const absl::Status status = core_->CheckMayPush(caller_); !status.ok()) {
+    Finish(core_->ToGrpcStatus(status));
+    return;
+  }
   IngestStats::Add(core_->stats->bytes, request_->ByteSizeLong());
   const bool taken = core_->once.TryRun([this] { Finish(core_->ToGrpcStatus(Serve())); });
   if (!taken) {
@@ -36,8 +41,14 @@ absl::Status PushOnceReactor::Serve() {
     core_->stats->Refuse(Refusal::kBadHello);
     return status;
   }
+  FORESHOCK_ASSIGN_OR_RETURN(const Client client,
+                             core_->AdmitPush(caller_, request_->hello().run()));
   FORESHOCK_ASSIGN_OR_RETURN(Admission::Stream place,
-                             core_->admission.Enter(request_->hello().run()));
+                             core_->admission.Enter(request_->hello().run(), client.name));
+  if (!place.Spend(request_->ByteSizeLong())) {
+    core_->stats->Refuse(Refusal::kClientBytes);
+    return core_->BytesPerSecondError(client.name);
+  }
   if (!place.Hold(request_->ByteSizeLong())) {
     core_->stats->Refuse(Refusal::kOverload);
     return absl::ResourceExhaustedError(absl::StrCat("received messages hold ",

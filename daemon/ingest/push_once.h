@@ -18,7 +18,7 @@ namespace foreshock {
 class PushOnceReactor final : public grpc::ServerUnaryReactor {
  public:
   // Deletes itself when the call is over.
-  PushOnceReactor(ServiceCore* core, const v1::PushOnceRequest* request,
+  PushOnceReactor(ServiceCore* core, Caller caller, const v1::PushOnceRequest* request,
                   v1::PushOnceResponse* response);
 
   void OnCancel() override;
@@ -39,6 +39,7 @@ class PushOnceReactor final : public grpc::ServerUnaryReactor {
   absl::Status AwaitCommits();
 
   ServiceCore* const core_;
+  const Caller caller_;
   const v1::PushOnceRequest* const request_;
   v1::PushOnceResponse* const response_;
   const std::shared_ptr<Shared> shared_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/status_macros.h"
 
 namespace foreshock {
 namespace {
@@ -20,8 +21,9 @@ bool IsUnread(const v1::PushRequest& request) {
 
 }  // namespace
 
-PushReactor::PushReactor(ServiceCore* core)
+PushReactor::PushReactor(ServiceCore* core, Caller caller)
     : core_(core),
+      caller_(std::move(caller)),
       handle_(std::make_shared<ReactorHandle>()),
       state_(core->options.limits, core->stats) {
   {
@@ -30,7 +32,9 @@ PushReactor::PushReactor(ServiceCore* core)
   }
   core_->Add(handle_);
   // After Add, so that a stream that begins while Drain runs sees one or the other.
-  if (const absl::Status status = core_->CheckNotDraining(); !status.ok()) {
+  absl::Status status = core_->CheckNotDraining();
+  if (status.ok()) status = core_->CheckMayPush(caller_);
+  if (!status.ok()) {
     MutexLock lock(&handle_->mutex);
     if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
   }
@@ -217,6 +221,7 @@ void PushReactor::OnDone() {
 void PushReactor::OnMessage() {
   request_bytes_ = request_.ByteSizeLong();
   IngestStats::Add(core_->stats->bytes, request_bytes_);
+  if (!StillAdmitted()) return;
   switch (request_.message_case()) {
     case v1::PushRequest::kHello:
       return OnHello();
@@ -232,6 +237,18 @@ void PushReactor::OnMessage() {
   }
 }
 
+bool PushReactor::StillAdmitted() {
+  if (stream_ == nullptr || core_->access == nullptr) return true;
+  const uint64_t version = core_->access->version();
+  if (version == access_version_) return true;
+  if (const absl::Status status = core_->access->AdmitPush(caller_, run_).status(); !status.ok()) {
+    EndWith(status, Refusal::kAccess);
+    return false;
+  }
+  access_version_ = version;
+  return true;
+}
+
 void PushReactor::ReadNext() {
   request_.Clear();  // an idle stream keeps no payload
   MutexLock lock(&handle_->mutex);
@@ -242,18 +259,25 @@ void PushReactor::OnHello() {
   if (const absl::Status status = state_.OnHello(request_.hello()); !status.ok()) {
     return EndWith(status, Refusal::kBadHello);
   }
-  absl::StatusOr<Admission::Stream> place = core_->admission.Enter(request_.hello().run());
-  if (!place.ok()) {
-    MutexLock lock(&handle_->mutex);  // counted by the admission
-    if (!end_.has_value()) end_ = core_->ToGrpcStatus(place.status());
+  run_ = request_.hello().run();
+  access_version_ = core_->access == nullptr ? 0 : core_->access->version();
+  if (const absl::Status status = Admit(run_); !status.ok()) {
+    MutexLock lock(&handle_->mutex);  // counted where it was refused
+    if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
     return;
   }
-  place_ = *std::move(place);
   if (!RunOn(&core_->openers, &PushReactor::Open)) {
     EndWith(absl::ResourceExhaustedError(absl::StrCat(
                 core_->options.open_tasks_max, " streams are waiting to be opened, the limit")),
             Refusal::kOverload);
   }
+}
+
+absl::Status PushReactor::Admit(const std::string& run) {
+  FORESHOCK_ASSIGN_OR_RETURN(Client client, core_->AdmitPush(caller_, run));
+  FORESHOCK_ASSIGN_OR_RETURN(place_, core_->admission.Enter(run, client.name));
+  client_ = std::move(client.name);
+  return absl::OkStatus();
 }
 
 void PushReactor::Open() {
@@ -286,6 +310,7 @@ void PushReactor::OnReport() {
     return ReadNext();
   }
   rejections_ = std::move(checked->rejections);
+  spent_ = false;
   retries_left_ =
       std::max<int64_t>(0, core_->options.submit_wait_max / core_->options.submit_retry_interval);
   DispatchReport();
@@ -293,6 +318,9 @@ void PushReactor::OnReport() {
 
 void PushReactor::DispatchReport() {
   if (Ending()) return place_.Release();
+  if (!spent_ && !(spent_ = place_.Spend(request_bytes_))) {
+    return NoRoomForReport(core_->BytesPerSecondError(client_), Refusal::kClientBytes);
+  }
   if (!IsHeavy(request_.report())) return SubmitReport();
   if (!RunOn(&core_->heavy, &PushReactor::SubmitReport)) {
     NoRoomForReport(absl::ResourceExhaustedError(
@@ -323,8 +351,8 @@ void PushReactor::SubmitReport() {
   EndWith(status, Refusal::kSinkEnded);
 }
 
-void PushReactor::NoRoomForReport(const absl::Status& status) {
-  if (retries_left_-- <= 0) return EndWith(status, Refusal::kOverload);
+void PushReactor::NoRoomForReport(const absl::Status& status, Refusal reason) {
+  if (retries_left_-- <= 0) return EndWith(status, reason);
   IngestStats::Add(core_->stats->submit_retries);
   Defer(core_->options.submit_retry_interval, &PushReactor::DispatchReport);
 }

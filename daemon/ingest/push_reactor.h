@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,7 +27,7 @@ namespace foreshock {
 
 class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse> {
  public:
-  explicit PushReactor(ServiceCore* core);  // deletes itself when the stream is over
+  PushReactor(ServiceCore* core, Caller caller);  // deletes itself when the stream is over
 
   // Ends the stream with UNAVAILABLE once everything submitted is acknowledged.
   static void Drain(const std::shared_ptr<ReactorHandle>& handle);
@@ -55,15 +56,18 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   // Of the stream's own sequence: at most one thread at a time is in one of these.
   void OnMessage();
   void OnHello();
+  absl::Status Admit(const std::string& run);
   void Open();
   void OnReport();
   void DispatchReport();
   void SubmitReport();
-  void NoRoomForReport(const absl::Status& status);
+  void NoRoomForReport(const absl::Status& status, Refusal reason = Refusal::kOverload);
   void OnGoodbye();
   void SubmitGoodbye();
   void ReadNext();
 
+  // The caller's token may have been revoked since; false: the stream ends.
+  bool StillAdmitted();
   void EndWith(const absl::Status& status, Refusal reason);
   void OnAck(const v1::Ack& ack);
   void OnSinkEnd(const absl::Status& status);
@@ -71,16 +75,21 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   bool Ending();
 
   ServiceCore* const core_;
+  const Caller caller_;
   const std::shared_ptr<ReactorHandle> handle_;
 
   // Of the stream's own sequence.
   v1::PushRequest request_;
   size_t request_bytes_ = 0;
   StreamState state_;
+  uint64_t access_version_ = 0;  // under which the caller was admitted
+  std::string run_;
+  std::string client_;
   Admission::Stream place_;
   std::unique_ptr<PushStream> stream_;
   std::vector<v1::Rejection> rejections_;  // of the report in request_
   int64_t retries_left_ = 0;
+  bool spent_ = false;  // the report in request_ is counted against the client's bytes a second
 
   v1::PushResponse response_;  // of the write in flight
 

@@ -4,6 +4,7 @@
 #include "daemon/ingest/push_once.h"
 #include "daemon/ingest/push_reactor.h"
 #include "daemon/ingest/service_core.h"
+#include "daemon/security/grpc_caller.h"
 
 namespace foreshock {
 
@@ -22,13 +23,13 @@ void IngestService::Drain() {
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* IngestService::Push(
     grpc::CallbackServerContext* context) {
-  return new PushReactor(core_.get());
+  return new PushReactor(core_.get(), CallerOf(*context));
 }
 
 grpc::ServerUnaryReactor* IngestService::PushOnce(grpc::CallbackServerContext* context,
                                                   const v1::PushOnceRequest* request,
                                                   v1::PushOnceResponse* response) {
-  return new PushOnceReactor(core_.get(), request, response);
+  return new PushOnceReactor(core_.get(), CallerOf(*context), request, response);
 }
 
 }  // namespace foreshock

@@ -20,6 +20,7 @@
 #include "daemon/ingest/ingest_stats.h"
 #include "daemon/ingest/limits.h"
 #include "daemon/ingest/sink.h"
+#include "daemon/security/access.h"
 #include "foreshock/v1/ingest.grpc.pb.h"
 
 namespace foreshock {
@@ -43,6 +44,7 @@ class IngestService final : public v1::IngestService::CallbackService {
   struct Deps {
     ReportSink* sink = nullptr;
     IngestStats* stats = nullptr;
+    const AccessControl* access = nullptr;  // null: everyone may push
   };
 
   IngestService(Options options, Deps deps);

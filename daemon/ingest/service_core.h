@@ -8,6 +8,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
 #include "daemon/base/worker_pool.h"
 #include "daemon/ingest/admission.h"
@@ -32,7 +34,8 @@ class ServiceCore {
       : options(options_in),
         sink(deps.sink),
         stats(deps.stats),
-        admission(options.limits, stats),
+        access(deps.access),
+        admission(options.limits, stats, &clock),
         heavy({.threads = options.heavy_threads, .tasks_max = options.heavy_tasks_max}),
         openers({.threads = options.open_threads, .tasks_max = options.open_tasks_max}),
         once({.threads = options.once_threads, .tasks_max = options.once_tasks_max}) {}
@@ -53,6 +56,26 @@ class ServiceCore {
         "not acknowledged");
   }
 
+  // Who may push at all, and who to this run. Counts what it refuses.
+  absl::Status CheckMayPush(const Caller& caller) const {
+    if (access == nullptr) return absl::OkStatus();
+    const absl::Status status = access->Admit(caller, Role::kPush).status();
+    if (!status.ok()) stats->Refuse(Refusal::kAccess);
+    return status;
+  }
+  absl::StatusOr<Client> AdmitPush(const Caller& caller, absl::string_view run) const {
+    if (access == nullptr) return Client{};
+    absl::StatusOr<Client> client = access->AdmitPush(caller, run);
+    if (!client.ok()) stats->Refuse(Refusal::kAccess);
+    return client;
+  }
+
+  absl::Status BytesPerSecondError(absl::string_view client) const {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "client '", client, "' sends more than ", options.limits.client_bytes_per_second_max,
+        " bytes a second, the limit of each client (client_bytes_per_second_max)"));
+  }
+
   void Add(std::shared_ptr<ReactorHandle> handle) {
     MutexLock lock(&mutex_);
     handles_.insert(std::move(handle));
@@ -71,6 +94,8 @@ class ServiceCore {
   const IngestService::Options options;
   ReportSink* const sink;
   IngestStats* const stats;
+  const AccessControl* const access;  // null: everyone may push
+  const SystemClock clock;
   Admission admission;
   WorkerPool heavy;    // Submit of reports with weights
   WorkerPool openers;  // ReportSink::Open

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/check.h"
 #include "daemon/base/worker_pool.h"
+#include "daemon/security/grpc_caller.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock {
@@ -41,9 +42,13 @@ grpc::Status Stopping() { return {grpc::StatusCode::UNAVAILABLE, "the daemon is 
 // Writes one response after the other, each made when the one before has left.
 class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsResponse> {
  public:
-  PointsReactor(const Answers* answers, const v1::QueryPointsRequest* request, WorkerPool* pool,
-                Places* places)
+  PointsReactor(const grpc::Status& admitted, const Answers* answers,
+                const v1::QueryPointsRequest* request, WorkerPool* pool, Places* places)
       : answers_(answers), request_(request), pool_(pool), places_(places) {
+    if (!admitted.ok()) {
+      Finish(admitted);
+      return;
+    }
     holds_place_ = places_->Take();
     if (holds_place_) {
       Schedule();
@@ -108,8 +113,9 @@ class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsRespo
 
 class QueryService::Impl final : public v1::QueryService::CallbackService {
  public:
-  Impl(Options options, const Answers* answers)
+  Impl(Options options, const Answers* answers, const AccessControl* access)
       : answers_(answers),
+        access_(access),
         places_(options.calls_max),
         pool_({.threads = options.threads, .tasks_max = options.calls_max}) {
     FORESHOCK_CHECK(answers != nullptr && options.threads > 0 && options.calls_max > 0);
@@ -136,8 +142,9 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
     return Answer(context, request, response, &Answers::ListSeries);
   }
   grpc::ServerWriteReactor<v1::QueryPointsResponse>* QueryPoints(
-      grpc::CallbackServerContext*, const v1::QueryPointsRequest* request) override {
-    return new PointsReactor(answers_, request, &pool_, &places_);
+      grpc::CallbackServerContext* context, const v1::QueryPointsRequest* request) override {
+    return new PointsReactor(Admit(access_, *context, Role::kRead), answers_, request, &pool_,
+                             &places_);
   }
   grpc::ServerUnaryReactor* ListSteps(grpc::CallbackServerContext* context,
                                       const v1::ListStepsRequest* request,
@@ -177,6 +184,10 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
                                    absl::StatusOr<Response> (Answers::*function)(const Request&)
                                        const) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (grpc::Status admitted = Admit(access_, *context, Role::kRead); !admitted.ok()) {
+      reactor->Finish(admitted);
+      return reactor;
+    }
     if (!places_.Take()) {
       reactor->Finish(places_.Refusal());
       return reactor;
@@ -195,12 +206,13 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
   }
 
   const Answers* const answers_;
+  const AccessControl* const access_;
   Places places_;
   WorkerPool pool_;  // last: its tasks use the others
 };
 
-QueryService::QueryService(Options options, const Answers* answers)
-    : impl_(std::make_unique<Impl>(options, answers)) {}
+QueryService::QueryService(Options options, const Answers* answers, const AccessControl* access)
+    : impl_(std::make_unique<Impl>(options, answers, access)) {}
 
 QueryService::~QueryService() = default;
 

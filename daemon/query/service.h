@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "daemon/query/answers.h"
+#include "daemon/security/access.h"
 #include "grpcpp/impl/codegen/service_type.h"
 
 namespace foreshock {
@@ -20,7 +21,8 @@ class QueryService {
     size_t calls_max = 64;  // at once, streams included; more: RESOURCE_EXHAUSTED
   };
 
-  QueryService(Options options, const Answers* answers);
+  // `access` may be null: everyone may read.
+  QueryService(Options options, const Answers* answers, const AccessControl* access = nullptr);
   ~QueryService();  // after the server has shut down
 
   grpc::Service* grpc();

@@ -10,6 +10,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/ingest/validate.h"
+#include "daemon/security/grpc_caller.h"
 #include "daemon/store/messages.h"
 
 namespace foreshock {
@@ -39,9 +40,12 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
  public:
   using Action = std::function<absl::StatusOr<VerifyResult>(const VerifyCallbacks& callbacks)>;
 
-  VerifyReactor(const Action* action, std::atomic<bool>* busy, WorkerPool* worker)
+  VerifyReactor(const grpc::Status& admitted, const Action* action, std::atomic<bool>* busy,
+                WorkerPool* worker)
       : action_(action), busy_(busy) {
-    if (busy_->exchange(true)) {
+    if (!admitted.ok()) {
+      Finish(admitted);
+    } else if (busy_->exchange(true)) {
       Finish({grpc::RESOURCE_EXHAUSTED, "the store is being checked already; try again"});
     } else if (!worker->TryRun([this] { Work(); })) {
       *busy_ = false;
@@ -107,17 +111,22 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
 
 }  // namespace
 
-AdminService::AdminService(AdminActions actions) : actions_(std::move(actions)) {
+AdminService::AdminService(AdminActions actions, const AccessControl* access)
+    : actions_(std::move(actions)), access_(access) {
   FORESHOCK_CHECK(actions_.reload && actions_.declare_event && actions_.pin_run &&
                   actions_.delete_run && actions_.acknowledge && actions_.silence &&
                   actions_.expire_silence && actions_.store_usage && actions_.verify_store &&
                   actions_.backup_store);
 }
 
-grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context, Role role,
                                             WorkerPool* worker,
                                             std::function<absl::Status()> action) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const grpc::Status admitted = Admit(access_, *context, role); !admitted.ok()) {
+    reactor->Finish(admitted);
+    return reactor;
+  }
   const bool taken =
       worker->TryRun([reactor, action = std::move(action)] { reactor->Finish(ToGrpc(action())); });
   if (!taken) {
@@ -130,7 +139,7 @@ grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context
 grpc::ServerUnaryReactor* AdminService::Reload(grpc::CallbackServerContext* context,
                                                const v1::ReloadRequest* request,
                                                v1::ReloadResponse* response) {
-  return Run(context, &worker_, [this, response]() -> absl::Status {
+  return Run(context, Role::kAdmin, &worker_, [this, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(const uint32_t rules, actions_.reload());
     response->set_rules_loaded(rules);
     return absl::OkStatus();
@@ -140,7 +149,7 @@ grpc::ServerUnaryReactor* AdminService::Reload(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* AdminService::DeclareEvent(grpc::CallbackServerContext* context,
                                                      const v1::DeclareEventRequest* request,
                                                      v1::DeclareEventResponse* response) {
-  return Run(context, &worker_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
     FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
     FORESHOCK_RETURN_IF_ERROR(ValidateEvent(request->event()));
     FORESHOCK_ASSIGN_OR_RETURN(const uint32_t attempt,
@@ -153,7 +162,7 @@ grpc::ServerUnaryReactor* AdminService::DeclareEvent(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* AdminService::PinRun(grpc::CallbackServerContext* context,
                                                const v1::PinRunRequest* request,
                                                v1::PinRunResponse* response) {
-  return Run(context, &worker_, [this, request]() -> absl::Status {
+  return Run(context, Role::kAdmin, &worker_, [this, request]() -> absl::Status {
     FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
     return actions_.pin_run(request->run(), request->pinned());
   });
@@ -162,7 +171,7 @@ grpc::ServerUnaryReactor* AdminService::PinRun(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* AdminService::DeleteRun(grpc::CallbackServerContext* context,
                                                   const v1::DeleteRunRequest* request,
                                                   v1::DeleteRunResponse* response) {
-  return Run(context, &worker_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kAdmin, &worker_, [this, request, response]() -> absl::Status {
     FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
     FORESHOCK_ASSIGN_OR_RETURN(const uint64_t series, actions_.delete_run(request->run()));
     response->set_series_deleted(series);
@@ -173,7 +182,7 @@ grpc::ServerUnaryReactor* AdminService::DeleteRun(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* AdminService::AcknowledgeAlert(grpc::CallbackServerContext* context,
                                                          const v1::AcknowledgeAlertRequest* request,
                                                          v1::AcknowledgeAlertResponse* response) {
-  return Run(context, &worker_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_alert(), actions_.acknowledge(*request));
     return absl::OkStatus();
   });
@@ -182,7 +191,7 @@ grpc::ServerUnaryReactor* AdminService::AcknowledgeAlert(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* AdminService::GetStoreStats(grpc::CallbackServerContext* context,
                                                       const v1::GetStoreStatsRequest* request,
                                                       v1::GetStoreStatsResponse* response) {
-  return Run(context, &reader_, [this, response]() -> absl::Status {
+  return Run(context, Role::kRead, &reader_, [this, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(const StoreUsage usage, actions_.store_usage());
     *response = ToProto(usage);
     return absl::OkStatus();
@@ -192,7 +201,7 @@ grpc::ServerUnaryReactor* AdminService::GetStoreStats(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminService::SilenceAlerts(grpc::CallbackServerContext* context,
                                                       const v1::SilenceAlertsRequest* request,
                                                       v1::SilenceAlertsResponse* response) {
-  return Run(context, &worker_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(), actions_.silence(*request));
     return absl::OkStatus();
   });
@@ -201,7 +210,7 @@ grpc::ServerUnaryReactor* AdminService::SilenceAlerts(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminService::ExpireSilence(grpc::CallbackServerContext* context,
                                                       const v1::ExpireSilenceRequest* request,
                                                       v1::ExpireSilenceResponse* response) {
-  return Run(context, &worker_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(),
                                actions_.expire_silence(request->id()));
     return absl::OkStatus();
@@ -209,14 +218,15 @@ grpc::ServerUnaryReactor* AdminService::ExpireSilence(grpc::CallbackServerContex
 }
 
 grpc::ServerWriteReactor<v1::VerifyStoreResponse>* AdminService::VerifyStore(
-    grpc::CallbackServerContext*, const v1::VerifyStoreRequest*) {
-  return new VerifyReactor(&actions_.verify_store, &verifying_, &verifier_);
+    grpc::CallbackServerContext* context, const v1::VerifyStoreRequest*) {
+  return new VerifyReactor(Admit(access_, *context, Role::kAdmin), &actions_.verify_store,
+                           &verifying_, &verifier_);
 }
 
 grpc::ServerUnaryReactor* AdminService::BackupStore(grpc::CallbackServerContext* context,
                                                     const v1::BackupStoreRequest* request,
                                                     v1::BackupStoreResponse* response) {
-  return Run(context, &reader_, [this, request, response]() -> absl::Status {
+  return Run(context, Role::kAdmin, &reader_, [this, request, response]() -> absl::Status {
     FORESHOCK_RETURN_IF_ERROR(CheckBackupName(request->name()));
     FORESHOCK_ASSIGN_OR_RETURN(const auto backup, actions_.backup_store(request->name()));
     const auto& [directory, info] = backup;

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/base/worker_pool.h"
+#include "daemon/security/access.h"
 #include "daemon/store/disk_store.h"
 #include "foreshock/v1/admin.grpc.pb.h"
 
@@ -41,7 +42,8 @@ struct AdminActions {
 
 class AdminService final : public v1::AdminService::CallbackService {
  public:
-  explicit AdminService(AdminActions actions);
+  // `access` may be null: everyone may do everything.
+  explicit AdminService(AdminActions actions, const AccessControl* access = nullptr);
 
   grpc::ServerUnaryReactor* Reload(grpc::CallbackServerContext* context,
                                    const v1::ReloadRequest* request,
@@ -74,11 +76,12 @@ class AdminService final : public v1::AdminService::CallbackService {
                                         v1::BackupStoreResponse* response) override;
 
  private:
-  // Runs `action` on the worker and finishes the call with its status.
-  static grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, WorkerPool* worker,
-                                       std::function<absl::Status()> action);
+  // Runs `action` on the worker, if the caller has the role, and finishes the call with its status.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, Role role, WorkerPool* worker,
+                                std::function<absl::Status()> action);
 
   const AdminActions actions_;
+  const AccessControl* const access_;
   std::atomic<bool> verifying_{false};
   WorkerPool worker_{{.threads = 1, .tasks_max = 64}};
   // What reads the whole store must not keep a reload waiting.

@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/rpc/listen_probe.h"
+#include "daemon/rpc/server_credentials.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -78,7 +79,9 @@ absl::StatusOr<std::string> GrpcServer::Start() {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options_.message_bytes_max));
   builder.SetResourceQuota(grpc::ResourceQuota("foreshock").Resize(options_.memory_bytes_max));
   int port = 0;
-  builder.AddListeningPort(options_.address, grpc::InsecureServerCredentials(), &port);
+  credentials_ = options_.tls == nullptr ? grpc::InsecureServerCredentials()
+                                         : MakeServerCredentials(options_.tls);
+  builder.AddListeningPort(options_.address, credentials_, &port);
   for (const Named& named : services_) builder.RegisterService(named.service);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return ListenError(options_.address);

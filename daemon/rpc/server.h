@@ -20,9 +20,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/security/tls_files.h"
 
 namespace grpc {
 class Server;
+class ServerCredentials;
 class Service;
 }  // namespace grpc
 
@@ -40,6 +42,7 @@ class GrpcServer {
     // A client that answers no ping for keepalive_time + keepalive_timeout is gone.
     absl::Duration keepalive_time = absl::Seconds(60);
     absl::Duration keepalive_timeout = absl::Seconds(20);
+    TlsFiles* tls = nullptr;  // null: plain; outlives the server
   };
 
   explicit GrpcServer(Options options);
@@ -71,6 +74,7 @@ class GrpcServer {
   const Options options_;
   std::string bound_;  // after Start
   std::vector<Named> services_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_;  // asked while the server lives
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -23,6 +23,7 @@ LEVELS = {
     "daemon/model": 1,
     "daemon/capture": 1,
     "daemon/yaml": 1,
+    "daemon/security": 1,
     "daemon/ingest": 2,
     "daemon/indicators": 2,
     "daemon/merge": 2,
@@ -44,7 +45,7 @@ LEVELS = {
 CLIENT_MAY_USE = {
     "client/cpp": {"proto", "daemon/base"},
     "client/cli": {"proto", "client/cpp", "daemon/base", "daemon/capture", "daemon/rules",
-                   "daemon/backtest", "daemon/store"},
+                   "daemon/backtest", "daemon/store", "daemon/security"},
 }
 # proxy/ is a program of its own and prints with the CLI's tables.
 PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "client/cli/terminal.h",
@@ -68,13 +69,13 @@ OWNERS = {
     r"curses\.h|utf8proc\.h": {"client/cli"},
     r"CLI/": {"client/cli", "daemon", "proxy"},
     r"nlohmann/": {"client/cli", "daemon/query", "daemon/http", "daemon/notify", "proxy"},
-    r"openssl/": {"daemon/notify", "proxy"},
+    r"openssl/": {"daemon/notify", "daemon/security", "daemon/http", "client/cli", "proxy"},
     r"curl/": {"daemon/notify"},
     r"kainjow/": {"daemon/notify"},
     r"snappy": {"daemon/remote_write"},
     r"re2/": {"daemon/base"},
-    r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "client/cpp",
-                       "client/cli"},
+    r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "daemon/security",
+                       "client/cpp", "client/cli"},
 }
 # Words that must not be in the tree: other machines' paths and notes to self.
 FORBIDDEN = [

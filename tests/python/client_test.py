@@ -6,14 +6,16 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 import unittest
 
 import grpc
 import numpy as np
 
 import foreshock
-from foreshock import lifetime
+from foreshock import credentials, lifetime
 from foreshock.reports import Names, build, split
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.v1 import types_pb2 as types
@@ -417,6 +419,60 @@ class PolicyMismatch(unittest.TestCase):
                                    ("no token", (np.zeros(4), np.zeros(4), np.zeros(4)))]:
             with self.assertRaisesRegex(ValueError, message):
                 foreshock.policy_mismatch(*arguments)
+
+
+class Credentials(Case):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="foreshock_python_")
+        self.addCleanup(temporary.cleanup)
+        self.token = pathlib.Path(temporary.name) / "token"
+
+    def test_the_token_is_read_again_for_every_stream(self):
+        def behave(daemon, number, requests, context):
+            if daemon.authorizations[number - 1] != "Bearer new":
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "revoked")
+            yield from faithful(daemon, number, requests, context)
+
+        self.token.write_text("old\n")
+        daemon = self.daemon(behave)
+        client = self.client(daemon.address, token_file=str(self.token))
+        client.report(0, {"loss": 1.0})
+        self.assertTrue(daemon.wait(lambda d: d.streams >= 2))
+        self.assertIn("revoked", client.stats().last_error)
+        self.assertFalse(client.stats().refused)
+        self.token.write_text("new\n")
+        self.assertTrue(client.close(timeout=20))
+        self.assertEqual(set(daemon.authorizations), {"Bearer old", "Bearer new"})
+
+    def test_a_missing_file_is_waited_for_and_named(self):
+        daemon = self.daemon()
+        client = self.client(daemon.address, token_file=str(self.token))
+        client.report(0, {"loss": 1.0})
+        while not client.stats().last_error:
+            time.sleep(0.01)
+        self.assertIn(f"token file {self.token}: No such file", client.stats().last_error)
+        self.assertEqual(daemon.streams, 0)
+        self.token.write_text("late")
+        self.assertTrue(client.close(timeout=20))
+        self.assertEqual(daemon.authorizations, ["Bearer late"])
+
+    def test_without_credentials_nothing_is_shown(self):
+        daemon = self.daemon()
+        client = self.client(daemon.address)
+        client.report(0, {"loss": 1.0})
+        self.assertTrue(client.close(timeout=20))
+        self.assertEqual(daemon.authorizations, [""])
+
+    def test_what_can_never_work_is_refused(self):
+        for wrong in ({"cert_file": "b"}, {"key_file": "c"}, {"cert_file": "b", "key_file": "c"}):
+            with self.assertRaisesRegex(ValueError, "cert_file"):
+                foreshock.Client("r", NOWHERE, **wrong)
+
+    def test_secrets_are_not_in_what_is_printed(self):
+        self.token.write_text("topsecret")
+        read = credentials.Credentials.of(token_file=str(self.token)).read()
+        self.assertEqual(read.token, "topsecret")
+        self.assertNotIn("topsecret", repr(read))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from foreshock.v1 import query_pb2_grpc as query_grpc
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support/python")]
 import standins  # noqa: E402
-from daemon_process import Daemon, cli  # noqa: E402
+from certificates import Authority  # noqa: E402
+from daemon_process import Daemon, cli, wait_until  # noqa: E402
 
 ROOT = HERE.parents[1]
 FORESHOCKD, FORESHOCK = "", ""
@@ -51,6 +52,39 @@ class Case(unittest.TestCase):
             layer = series.layer if series.HasField("layer") else -1
             found.update({(layer, series.unit_id, p.step): p.value for p in answer.points})
         return found
+
+
+class Secured(Case):
+    def test_pushes_with_tls_a_certificate_and_a_token(self):
+        ca = Authority(self.directory, "ca")
+        server, own = ca.issue("server"), ca.issue("client")
+        token = self.directory / "token"
+        entry = cli(FORESHOCK, "token", "new", "trainer", "--role", "push", "--match", "run=r",
+                    "--to", token, check=0).stdout
+        (self.directory / "tokens.yaml").write_text("tokens:\n" + entry)
+        config = self.directory / "foreshock.yaml"
+        config.write_text(f"tls: {{cert_file: {server.cert}, key_file: {server.key}, "
+                          f"client_ca_file: {ca.cert}}}\n"
+                          f"access: {{tokens_file: {self.directory / 'tokens.yaml'}}}\n")
+        daemon = Daemon(FORESHOCKD, self.directory, rules=[ROOT / "rules/default.yaml"],
+                        extra=["--config", str(config)])
+        self.addCleanup(daemon.__exit__)
+        daemon.start()
+        files = dict(ca_file=str(ca.cert), cert_file=str(own.cert), key_file=str(own.key),
+                     token_file=str(token))
+        client = foreshock.Client("r", daemon.grpc, **files)
+        client.report(0, {"loss": 1.0})
+        self.assertTrue(client.close(timeout=20), client.stats())
+        for left_out, said in (("token_file", "UNAUTHENTICATED"), ("ca_file", "UNAVAILABLE")):
+            kept = {key: value for key, value in files.items()
+                    if key != left_out and (left_out != "ca_file" or key == "token_file")}
+            client = foreshock.Client("r", daemon.grpc, **kept)
+            client.report(0, {"loss": 1.0})
+            wait_until(lambda: said in client.stats().last_error, 20, f"{said} is said")
+            self.assertFalse(client.close(timeout=0.1))
+        client = foreshock.Client("another", daemon.grpc, **files)
+        wait_until(lambda: "may not push to run" in client.stats().last_error, 20, "it is refused")
+        client.close(timeout=0.1)
 
 
 class Arrives(Case):

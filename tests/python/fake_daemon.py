@@ -16,6 +16,7 @@ class FakeDaemon(ingest_grpc.IngestServiceServicer):
         self.behave = behave
         self.streams = 0
         self.hellos = []
+        self.authorizations = []  # of each stream's metadata; "": none
         self.reports = []
         self.goodbyes = []
         self.changed = threading.Condition()
@@ -33,6 +34,8 @@ class FakeDaemon(ingest_grpc.IngestServiceServicer):
         with self.changed:
             self.streams += 1
             number = self.streams
+            metadata = dict(context.invocation_metadata())
+            self.authorizations.append(metadata.get("authorization", ""))
         yield from self.behave(self, number, self._kept(requests), context)
 
     def _kept(self, requests):

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/src/sender.h"
+#include "daemon/base/status_macros.h"
 
 namespace foreshock {
 namespace {
@@ -23,6 +24,7 @@ absl::Status Wrong(const char* option, const std::string& found, const char* all
 
 absl::Status Validate(const ClientOptions& options) {
   if (options.target.empty()) return Wrong("target", "empty", "host:port");
+  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckCredentials(options.credentials), "making a client"));
   if (options.run.empty()) return Wrong("run", "empty", "1 to 256 bytes");
   if (options.launch_id.empty()) return Wrong("launch_id", "empty", "1 to 256 bytes");
   if (options.rank >= options.world_size) {

@@ -30,7 +30,8 @@ v1::PushRequest MakeHello(const ClientOptions& options) {
   return request;
 }
 
-std::unique_ptr<v1::IngestService::Stub> MakeStub(const ClientOptions& options) {
+std::unique_ptr<v1::IngestService::Stub> MakeStub(const ClientOptions& options,
+                                                  const Secrets& secrets) {
   grpc::ChannelArguments args;
   args.SetMaxSendMessageSize(-1);  // the daemon's limit is what counts
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
@@ -45,8 +46,7 @@ std::unique_ptr<v1::IngestService::Stub> MakeStub(const ClientOptions& options) 
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, backoff_ms);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);  // the time one connect may take
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::IngestService::NewStub(
-      grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), args));
+  return v1::IngestService::NewStub(MakeChannel(options.target, secrets, args));
 }
 
 }  // namespace
@@ -55,7 +55,6 @@ Sender::Sender(const ClientOptions& options, bool instance_is_ours)
     : options_(options),
       instance_is_ours_(instance_is_ours),
       hello_(MakeHello(options)),
-      stub_(MakeStub(options)),
       backoff_(options.backoff_min, options.backoff_max, std::random_device{}()),
       queue_({.bytes_max = options.queue_bytes_max, .reports_max = options.queue_reports_max}),
       message_bytes_max_(options.message_bytes_max),
@@ -203,6 +202,14 @@ void Sender::Run() {
   }
 }
 
+absl::Status Sender::RefreshStub() {
+  FORESHOCK_ASSIGN_OR_RETURN(Secrets fresh, ReadSecrets(options_.credentials));
+  if (stub_ != nullptr && fresh == secrets_) return absl::OkStatus();
+  secrets_ = std::move(fresh);
+  stub_ = MakeStub(options_, secrets_);
+  return absl::OkStatus();
+}
+
 grpc::Status Sender::RunStream() {
   {
     MutexLock lock(&mutex_);
@@ -211,6 +218,9 @@ grpc::Status Sender::RunStream() {
     progressed_ = false;
     goodbye_written_ = false;
     distrust_.clear();
+  }
+  if (const absl::Status status = RefreshStub(); !status.ok()) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(status.message()));
   }
   Stream stream(stub_.get(), {.on_response = [this](const auto& r) { OnResponse(r); },
                               .on_end =

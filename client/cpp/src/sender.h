@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/src/backoff.h"
+#include "client/cpp/src/channel.h"
 #include "client/cpp/src/names.h"
 #include "client/cpp/src/send_queue.h"
 #include "client/cpp/src/stream.h"
@@ -36,6 +37,7 @@ class Sender {
  private:
   // The background thread.
   void Run();
+  absl::Status RefreshStub();         // reads the credentials' files again
   grpc::Status RunStream();           // from Hello to the end of one stream
   bool AwaitHelloAck();               // false: the stream is of no use
   void WriteReports(Stream* stream);  // until the stream ends or the Goodbye is written
@@ -60,8 +62,11 @@ class Sender {
   const ClientOptions options_;
   const bool instance_is_ours_;
   v1::PushRequest hello_;
-  std::unique_ptr<v1::IngestService::Stub> stub_;
-  Backoff backoff_;  // background thread only
+
+  // Background thread only.
+  Secrets secrets_;                                // that the stub shows
+  std::unique_ptr<v1::IngestService::Stub> stub_;  // null: none yet
+  Backoff backoff_;
 
   mutable Mutex mutex_;
   CondVar work_;     // for the background thread while it has a stream and nothing to send

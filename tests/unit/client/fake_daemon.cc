@@ -53,11 +53,15 @@ void FakeDaemon::set_limits(v1::Limits limits) {
   limits_ = std::move(limits);
 }
 
-grpc::Status FakeDaemon::Push(grpc::ServerContext* /*context*/,
+grpc::Status FakeDaemon::Push(grpc::ServerContext* context,
                               grpc::ServerReaderWriter<v1::PushResponse, v1::PushRequest>* call) {
   v1::PushRequest request;
   if (!call->Read(&request)) return grpc::Status::OK;
   FakeStream stream{.call = *call, .hello = request.hello()};
+  const auto& metadata = context->client_metadata();
+  if (const auto at = metadata.find("authorization"); at != metadata.end()) {
+    stream.authorization.assign(at->second.data(), at->second.size());
+  }
   Script script;
   {
     MutexLock lock(&mutex_);

@@ -23,7 +23,8 @@ namespace foreshock {
 struct FakeStream {
   grpc::ServerReaderWriter<v1::PushResponse, v1::PushRequest>& call;
   v1::Hello hello;
-  int number = 0;  // of the stream, from 1, over the daemon's life
+  int number = 0;               // of the stream, from 1, over the daemon's life
+  std::string authorization{};  // of the call's metadata
 
   void HelloAck(uint64_t last_committed_seq);
   void Ack(uint64_t seq);

@@ -270,6 +270,101 @@ TEST(ConfigTest, TheExampleOfGettingPagedIsRead) {
   EXPECT_EQ(config.notifiers.size(), 4u);
 }
 
+constexpr char kHash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+TEST(TokensTest, ReadsNamesHashesRolesAndRuns) {
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<TokenGrant> tokens,
+      ParseTokens("tokens.yaml", absl::StrCat(R"(
+tokens:
+  - name: trainer
+    sha256: )",
+                                              kHash, R"(
+    roles: [push, read]
+    match: ['run=~"exp-.*"', run!=exp-9]
+  - {name: ops, sha256: )",
+                                              std::string(64, 'a'), R"(, roles: [admin]}
+)")));
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_EQ(tokens[0].name, "trainer");
+  EXPECT_EQ(ToHex(tokens[0].hash), kHash);
+  EXPECT_THAT(tokens[0].roles, ElementsAre(Role::kPush, Role::kRead));
+  EXPECT_TRUE(tokens[0].AllowsRun("exp-1"));
+  EXPECT_FALSE(tokens[0].AllowsRun("exp-9"));
+  EXPECT_TRUE(tokens[1].AllowsRun("exp-9"));
+}
+
+TEST(TokensTest, EveryMistakeHasItsPlace) {
+  const auto entry = [](const std::string& sha, const std::string& rest) {
+    return absl::StrCat("tokens:\n- {name: a, sha256: ", sha, ", ", rest, "}\n");
+  };
+  const struct {
+    std::string text;
+    const char* message;
+  } kCases[] = {
+      {"", "t.yaml:1:1: "},
+      {"tokens: [{name: a}]", "t.yaml:1:10: "},
+      {entry("fst_secret", "roles: [read]"), "t.yaml:2:21: this is no SHA-256"},
+      {entry(std::string(63, 'a'), "roles: [read]"), "t.yaml:2:21: this is no SHA-256"},
+      {entry(kHash, "roles: []"), "a token needs at least one role"},
+      {entry(kHash, "roles: [reed]"), "reed"},
+      {entry(kHash, "roles: [read], match: [run=x]"), "match is for tokens with the role push"},
+      {entry(kHash, "roles: [push], match: [team=x]"), "'team' is not known before a push"},
+      {entry(kHash, "roles: [push], match: ['run=~(']"), "missing"},
+      {entry(kHash, "roles: [push], nonsense: 1"), "nonsense"},
+      {absl::StrCat("tokens:\n- {name: 'a b', sha256: ", kHash, ", roles: [read]}\n"),
+       "t.yaml:2:10: a token's name has 1 to 64"},
+      {absl::StrCat("tokens:\n- {name: a, sha256: ", kHash,
+                    ", roles: [read]}\n- {name: a, sha256: ", kHash, ", roles: [read]}\n"),
+       "t.yaml:3:10: two tokens are called 'a'"}};
+  for (const auto& test : kCases) {
+    EXPECT_THAT(ParseTokens("t.yaml", test.text),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(test.message), Not(HasSubstr("secret")))))
+        << test.text;
+  }
+}
+
+TEST(ConfigTest, AnOpenPortHasToBeMeant) {
+  Config config;
+  config.http.listen = "127.0.0.1:1";
+  ASSERT_OK_AND_ASSIGN(std::string open, CheckExposure(config));
+  EXPECT_EQ(open, "");
+  config.grpc_listen = "0.0.0.0:1";
+  EXPECT_THAT(CheckExposure(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("grpc.listen 0.0.0.0:1 can be reached"),
+                             HasSubstr("there is no TLS"), HasSubstr("--insecure"),
+                             Not(HasSubstr("http.listen")))));
+  config.access.tokens_file = "tokens.yaml";
+  EXPECT_THAT(CheckExposure(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("in the clear")));
+  config.tls.cert_file = "cert.pem";
+  EXPECT_OK(CheckExposure(config));
+  config.access.tokens_file = "";
+  EXPECT_THAT(CheckExposure(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nor client certificates")));
+  config.tls.grpc_client_cert = true;
+  EXPECT_OK(CheckExposure(config));
+  config.http.listen = ":2";
+  EXPECT_THAT(CheckExposure(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("http.listen :2"), Not(HasSubstr("grpc.listen")))));
+  config.access.insecure = true;
+  ASSERT_OK_AND_ASSIGN(open, CheckExposure(config));
+  EXPECT_THAT(open, HasSubstr("http.listen :2"));
+}
+
+TEST(ConfigTest, ReadsTheLimitsOfClients) {
+  ASSERT_OK_AND_ASSIGN(const Config config,
+                       ParseConfig("c.yaml",
+                                   "limits: {client_streams_max: 9, client_runs_max: 3, "
+                                   "client_bytes_per_second_max: 2MiB}"));
+  EXPECT_EQ(config.ingest.limits.client_streams_max, 9u);
+  EXPECT_EQ(config.ingest.limits.client_runs_max, 3u);
+  EXPECT_EQ(config.ingest.limits.client_bytes_per_second_max, 2u << 20);
+}
+
 // docs/config.md shows every key in one yaml block; it must be what the code writes for defaults.
 TEST(ConfigTest, TheDocumentShowsEveryKeyWithItsDefault) {
   std::ifstream file(std::string(FORESHOCK_SOURCE_DIR) + "/docs/config.md");

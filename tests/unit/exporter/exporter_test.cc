@@ -39,6 +39,8 @@ void FillEverything(PageMaker* maker) {
                                  .last_success_unix_s = 1'800'000'000};
   self.silences = 4;
   self.config_last_reload_unix_s = 1'800'000'000;
+  self.access_refused["no_token"] = 4;
+  self.tls_certificate_expires_unix_s = 1'900'000'000;
   std::vector<Sample> samples;
   for (const IndicatorInfo& info : Indicators()) {
     const int32_t layer = info.per_layer ? 0 : kNoLayer;

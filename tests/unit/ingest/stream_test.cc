@@ -6,6 +6,7 @@
 #include "daemon/ingest/admission.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
@@ -189,16 +190,17 @@ TEST(AckQueueTest, TheAckOfAGoodbyeNeedsNoSeq) {
 
 TEST(AdmissionTest, CountsStreamsPerRunAndTogether) {
   IngestStats stats;
-  Admission admission({.streams_max = 3, .streams_per_run_max = 2}, &stats);
-  ASSERT_OK_AND_ASSIGN(Admission::Stream a1, admission.Enter("a"));
+  const FakeClock clock;
+  Admission admission({.streams_max = 3, .streams_per_run_max = 2}, &stats, &clock);
+  ASSERT_OK_AND_ASSIGN(Admission::Stream a1, admission.Enter("a", "x"));
   {
-    ASSERT_OK_AND_ASSIGN(Admission::Stream a2, admission.Enter("a"));
-    EXPECT_THAT(admission.Enter("a"),
+    ASSERT_OK_AND_ASSIGN(Admission::Stream a2, admission.Enter("a", "x"));
+    EXPECT_THAT(admission.Enter("a", "x"),
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          "no place for another stream of this run: 2 are open, the limit "
                          "(streams_per_run_max)"));
-    ASSERT_OK_AND_ASSIGN(Admission::Stream b, admission.Enter("b"));
-    EXPECT_THAT(admission.Enter("c"),
+    ASSERT_OK_AND_ASSIGN(Admission::Stream b, admission.Enter("b", "x"));
+    EXPECT_THAT(admission.Enter("c", "x"),
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          "no place for another stream: 3 are open, the limit (streams_max)"));
     EXPECT_EQ(stats.Snapshot().streams_open, 3u);
@@ -207,14 +209,15 @@ TEST(AdmissionTest, CountsStreamsPerRunAndTogether) {
   EXPECT_EQ(stats.Snapshot().streams_total, 3u);
   EXPECT_EQ(stats.Snapshot().refused[static_cast<size_t>(Refusal::kStreams)], 1u);
   EXPECT_EQ(stats.Snapshot().refused[static_cast<size_t>(Refusal::kStreamsPerRun)], 1u);
-  EXPECT_OK(admission.Enter("a").status());
+  EXPECT_OK(admission.Enter("a", "x").status());
 }
 
 TEST(AdmissionTest, BoundsBytesInFlightButNeverBlocksTheOnlyMessage) {
   IngestStats stats;
-  Admission admission({.bytes_in_flight_max = 100}, &stats);
-  ASSERT_OK_AND_ASSIGN(Admission::Stream a, admission.Enter("a"));
-  ASSERT_OK_AND_ASSIGN(Admission::Stream b, admission.Enter("a"));
+  const FakeClock clock;
+  Admission admission({.bytes_in_flight_max = 100}, &stats, &clock);
+  ASSERT_OK_AND_ASSIGN(Admission::Stream a, admission.Enter("a", "x"));
+  ASSERT_OK_AND_ASSIGN(Admission::Stream b, admission.Enter("a", "x"));
   EXPECT_TRUE(a.Hold(1000));
   EXPECT_FALSE(b.Hold(1));
   EXPECT_TRUE(a.Hold(60));  // instead of the 1000
@@ -227,6 +230,58 @@ TEST(AdmissionTest, BoundsBytesInFlightButNeverBlocksTheOnlyMessage) {
   EXPECT_EQ(stats.Snapshot().bytes_in_flight, 40u);
   b.Release();
   EXPECT_EQ(stats.Snapshot().bytes_in_flight, 0u);
+}
+
+TEST(AdmissionTest, CountsStreamsOfEachClient) {
+  IngestStats stats;
+  const FakeClock clock;
+  Admission admission({.client_streams_max = 1}, &stats, &clock);
+  {
+    ASSERT_OK_AND_ASSIGN(Admission::Stream first, admission.Enter("a", "x"));
+    EXPECT_THAT(admission.Enter("b", "x"),
+                StatusIs(absl::StatusCode::kResourceExhausted,
+                         "client 'x' has 1 streams, the limit of each client "
+                         "(client_streams_max)"));
+    EXPECT_OK(admission.Enter("b", "y").status());
+  }
+  EXPECT_OK(admission.Enter("b", "x").status());
+  EXPECT_EQ(stats.Snapshot().refused[static_cast<size_t>(Refusal::kClientStreams)], 1u);
+}
+
+TEST(AdmissionTest, CountsRunsOfEachClientForADay) {
+  IngestStats stats;
+  FakeClock clock;
+  Admission admission({.client_runs_max = 2}, &stats, &clock);
+  ASSERT_OK_AND_ASSIGN(Admission::Stream held, admission.Enter("held", "x"));
+  EXPECT_OK(admission.Enter("b", "x").status());
+  EXPECT_OK(admission.Enter("b", "x").status());
+  EXPECT_THAT(admission.Enter("c", "x"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("(client_runs_max)")));
+  EXPECT_OK(admission.Enter("c", "y").status());
+  clock.Advance(absl::Hours(25));  // b is forgotten, the one with a stream is not
+  EXPECT_OK(admission.Enter("c", "x").status());
+  EXPECT_THAT(admission.Enter("d", "x"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("(client_runs_max)")));
+  EXPECT_EQ(stats.Snapshot().refused[static_cast<size_t>(Refusal::kClientRuns)], 2u);
+}
+
+TEST(AdmissionTest, BytesOfAClientArePaidBackOverTime) {
+  IngestStats stats;
+  FakeClock clock;
+  Admission admission({.client_bytes_per_second_max = 100}, &stats, &clock);
+  ASSERT_OK_AND_ASSIGN(Admission::Stream one, admission.Enter("a", "x"));
+  ASSERT_OK_AND_ASSIGN(Admission::Stream two, admission.Enter("b", "x"));
+  ASSERT_OK_AND_ASSIGN(Admission::Stream other, admission.Enter("a", "y"));
+  EXPECT_TRUE(one.Spend(300));  // as a whole: 200 overdrawn
+  EXPECT_FALSE(two.Spend(1));
+  EXPECT_TRUE(other.Spend(1));
+  clock.Advance(absl::Seconds(2));
+  EXPECT_FALSE(one.Spend(1));
+  clock.Advance(absl::Milliseconds(10));
+  EXPECT_TRUE(one.Spend(1));
+  clock.Advance(absl::Hours(1));  // what was not used is not saved up
+  EXPECT_TRUE(one.Spend(150));
+  EXPECT_FALSE(one.Spend(1));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "foreshock/credentials.h"
 #include "foreshock/step_report.h"
 #include "foreshock/v1/ingest.pb.h"
 
@@ -34,6 +35,7 @@ namespace foreshock {
 
 struct ClientOptions {
   std::string target{};           // host:port of the daemon's gRPC listener
+  Credentials credentials{};      // none: plain, without a token
   std::string run{};              // the job's name
   std::string launch_id{};        // same on all ranks of one launch, new on a restart
   std::string client_instance{};  // absent: random. Set only to repeat what a process sent before

@@ -19,6 +19,7 @@ import threading
 from typing import Any, Iterable, Mapping, Sequence, Union
 
 from foreshock import lifetime
+from foreshock.credentials import Credentials
 from foreshock.identity import make_hello, server_address
 from foreshock.reports import Names, Scalar, build, split
 from foreshock.sender import Sender
@@ -52,6 +53,11 @@ class Client:
         queue_bytes_max: int = 64 << 20,
         queue_reports_max: int = 16384,
         message_bytes_max: int = 16 << 20,
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        server_name: str | None = None,
+        token_file: str | None = None,
     ) -> None:
         """Starts the background thread; does not wait for the daemon.
 
@@ -66,6 +72,8 @@ class Client:
             resume_step: the first step this launch will run.
             queue_bytes_max: reports that are not yet committed, serialised.
             message_bytes_max: a larger report is split between its summaries.
+            ca_file, cert_file, key_file, server_name, token_file: TLS and the token, see
+                foreshock.credentials; absent: from the environment, else none.
 
         Raises:
             ValueError: naming the argument that is wrong and what is allowed.
@@ -78,6 +86,7 @@ class Client:
             if value < 1:
                 raise ValueError(f"{name} is {value}; allowed: at least 1")
         self.server = server_address(server)
+        credentials = Credentials.of(ca_file, cert_file, key_file, server_name, token_file)
         self.hello = make_hello(
             run,
             launch_id=launch_id,
@@ -96,6 +105,7 @@ class Client:
         self._names = Names()
         self._sender = Sender(
             self.server,
+            credentials,
             self.hello,
             self._names,
             queue_bytes_max,

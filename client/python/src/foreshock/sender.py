@@ -17,6 +17,7 @@ from typing import Iterator
 
 import grpc
 
+from foreshock.credentials import Credentials, Secrets, Unreadable
 from foreshock.log import Once, logger
 from foreshock.reports import Names, declare_for
 from foreshock.send_queue import Queued, SendQueue
@@ -34,10 +35,13 @@ _MEANS = {  # what a stream's end tells the user, by status
     grpc.StatusCode.UNAVAILABLE: "foreshockd cannot be reached",
     grpc.StatusCode.UNIMPLEMENTED: "what answers knows no foreshock.v1.IngestService: an older "
     "foreshockd, or another server",
+    grpc.StatusCode.UNAUTHENTICATED: "foreshockd wants a token that it knows (token_file, "
+    "FORESHOCK_TOKEN_FILE)",
+    grpc.StatusCode.PERMISSION_DENIED: "foreshockd does not let this token push to this run",
 }
 
 
-def _channel_options() -> list[tuple[str, int]]:
+def _channel_options() -> list[tuple[str, int | str]]:
     return [
         ("grpc.max_send_message_length", -1),  # the daemon's limit is what counts
         ("grpc.keepalive_time_ms", 30_000),  # the daemon's minimum
@@ -59,6 +63,7 @@ class Sender:
     def __init__(
         self,
         target: str,
+        credentials: Credentials,
         hello: ingest.Hello,
         names: Names,
         queue_bytes_max: int,
@@ -66,6 +71,7 @@ class Sender:
         message_bytes_max: int,
     ) -> None:
         self._target = target
+        self._credentials = credentials
         self._hello = hello
         self._names = names
         self._message_bytes_max = message_bytes_max
@@ -180,25 +186,53 @@ class Sender:
     # The sender's thread.
 
     def _run(self) -> None:
-        with grpc.insecure_channel(self._target, options=_channel_options()) as channel:
-            stub = ingest_grpc.IngestServiceStub(channel)
+        secrets: Secrets | None = None
+        channel: grpc.Channel | None = None
+        try:
             while True:
-                wait = self._after(self._run_stream(stub))
+                try:
+                    fresh = self._credentials.read()
+                    if channel is None or fresh != secrets:
+                        if channel is not None:
+                            channel.close()
+                        channel = fresh.channel(self._target, _channel_options())
+                        secrets = fresh
+                    wait = self._after(self._run_stream(channel, fresh))
+                except Unreadable as unreadable:
+                    wait = self._after_unreadable(str(unreadable))
                 self._say_notes()
                 with self._changed:
                     self._changed.wait_for(lambda: self._stop or self._done, wait)
                     if self._stop or self._done:
                         self._changed.notify_all()
                         return
+        finally:
+            if channel is not None:
+                channel.close()
 
-    def _run_stream(self, stub: ingest_grpc.IngestServiceStub) -> grpc.RpcError | None:
+    def _after_unreadable(self, reason: str) -> float:
+        """How long to wait before the credentials are read again."""
+        with self._changed:
+            self._stats.last_error = reason
+            self._note("credentials", f"{reason}; the training goes on, reports wait")
+            return self._next_wait()
+
+    def _next_wait(self) -> float:
+        wait = self._backoff_s * random.uniform(0.5, 1.0)
+        self._backoff_s = min(2 * self._backoff_s, BACKOFF_MAX_S)
+        return wait
+
+    def _run_stream(self, channel: grpc.Channel, secrets: Secrets) -> grpc.RpcError | None:
         """From Hello to the end of one stream; its error, None for a status of OK."""
+        stub = ingest_grpc.IngestServiceStub(channel)
         with self._changed:
             self._stream += 1
             self._ended = self._stop
             self._greeted = self._progressed = self._goodbye_written = False
             self._distrust = ""
-            self._call = stub.Push(self._requests(self._stream))
+            self._call = stub.Push(
+                self._requests(self._stream), metadata=secrets.metadata()
+            )
         try:
             for response in self._call:
                 with self._changed:
@@ -255,9 +289,7 @@ class Sender:
                     self._stats.keep_rejection(f"{largest.size} bytes: {error.details()}")
             if self._progressed:
                 self._backoff_s = BACKOFF_MIN_S
-            wait = self._backoff_s * random.uniform(0.5, 1.0)
-            self._backoff_s = min(2 * self._backoff_s, BACKOFF_MAX_S)
-            return max(wait, retry_delay or 0.0)
+            return max(self._next_wait(), retry_delay or 0.0)
 
     # gRPC's thread, while the stream lives.
 

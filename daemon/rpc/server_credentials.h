@@ -1,0 +1,15 @@
+// TLS for the gRPC port, with a certificate that is looked at for every connection.
+#pragma once
+
+#include <memory>
+
+#include "daemon/security/tls_files.h"
+#include "grpcpp/security/server_credentials.h"
+
+namespace foreshock {
+
+// They and `tls` must outlive the server, which asks them for every connection. Clients are asked
+// for a certificate where options().grpc_client_cert says so.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(TlsFiles* tls);
+
+}  // namespace foreshock
