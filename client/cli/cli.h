@@ -59,6 +59,8 @@ void AddAlerts(CLI::App& app, Program& program);
 void AddAlertActions(CLI::App& alerts, Program& program);  // ack, silence, silences, unsilence
 void AddEvents(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
+void AddCompare(CLI::App& app, Program& program);
+void AddFidelity(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
 void AddStore(CLI::App& app, Program& program);

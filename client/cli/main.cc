@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
   AddAlerts(app, program);
   AddEvents(app, program);
   AddSummary(app, program);
+  AddCompare(app, program);
+  AddFidelity(app, program);
   AddStatus(app, program);
   AddDoctor(app, program);
   AddStore(app, program);

@@ -13,7 +13,7 @@
 #include "client/cli/backtest_runs.h"
 #include "client/cli/format.h"
 #include "client/cli/verb_rules.h"
-#include "daemon/backtest/plot.h"
+#include "daemon/base/gnuplot.h"
 
 namespace foreshock::cli {
 namespace {
