@@ -45,8 +45,8 @@ CLIENT_MAY_USE = {
                    "daemon/backtest", "daemon/store"},
 }
 # proxy/ is a program of its own and prints with the CLI's tables.
-PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "client/cli/terminal.h",
-                 "client/cli/table.h", "client/cli/progress.h"}
+PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "daemon/store",
+                 "client/cli/terminal.h", "client/cli/table.h", "client/cli/progress.h"}
 # Which folders may include a library's headers.
 OWNERS = {
     r"rocksdb/": {"daemon/store"},
