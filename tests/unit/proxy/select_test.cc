@@ -161,6 +161,28 @@ double ExhaustiveCost(const Matrix& distances, int keep) {
   return least;
 }
 
+TEST(Distances, JensenShannonIsZeroForTheSamePartnersAndOneForOthers) {
+  // Experts 0 and 1 are chosen with 2 alone, 3 with 4 alone; 5 with all of them.
+  Matrix counts = Matrix::Zero(6, 6);
+  const auto pair = [&](int i, int j, double times) { counts(i, j) = counts(j, i) = times; };
+  pair(0, 2, 10);
+  pair(1, 2, 30);
+  pair(3, 4, 20);
+  counts.diagonal() = counts.rowwise().sum();
+  const Matrix distances = CoactivationDistances(counts, Coactivation::kJensenShannon);
+  EXPECT_NEAR(distances(0, 1), 0, 1e-15);
+  EXPECT_NEAR(distances(0, 3), 1, 1e-15);
+  EXPECT_EQ(distances(0, 5), 1);  // never chosen: nothing can be said
+  EXPECT_EQ(distances, distances.transpose());
+  // Half of one distribution is that of the other: p = (1, 0), q = (1/2, 1/2) over 2 and 4.
+  pair(1, 4, 20 * 30.0 / 40);  // N_im / f_m is then 30 / f_2 twice
+  counts(2, 2) = 40;
+  counts(4, 4) = 20;
+  const Matrix again = CoactivationDistances(counts, Coactivation::kJensenShannon);
+  EXPECT_NEAR(again(0, 1), std::sqrt(0.5 * std::log2(4.0 / 3) + 0.25 * std::log2(2.0 / 3) + 0.25),
+              1e-15);
+}
+
 TEST(Medoids, SameAsTheSlowSwapsAndNeverBelowTheOptimum) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     const Matrix distances = RouterDistances(RandomMatrix(10, 4, seed), true);
