@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "proxy/gram.h"
+
 namespace foreshock::proxy {
 namespace {
 
@@ -14,7 +16,7 @@ double CosineDistance(double dot, double a, double b) {
 // The dot products of all pairs of rows; the lower half only.
 Matrix Gram(const Matrix& rows) {
   Matrix gram = Matrix::Zero(rows.rows(), rows.rows());
-  gram.selfadjointView<Eigen::Lower>().rankUpdate(rows);
+  BestGram()(rows.data(), rows.rows(), rows.cols(), gram.data());
   return gram;
 }
 

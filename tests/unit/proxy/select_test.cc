@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proxy/gram.h"
 #include "proxy/medoids.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -181,6 +183,28 @@ TEST(Distances, JensenShannonIsZeroForTheSamePartnersAndOneForOthers) {
   const Matrix again = CoactivationDistances(counts, Coactivation::kJensenShannon);
   EXPECT_NEAR(again(0, 1), std::sqrt(0.5 * std::log2(4.0 / 3) + 0.25 * std::log2(2.0 / 3) + 0.25),
               1e-15);
+}
+
+TEST(Gram, EveryInstructionSetGivesTheSameBitsAndTheRightNumbers) {
+  GramFunction functions[2];
+  const int sets = GramFunctions(functions);
+  for (const auto& [count, width] : {std::pair{1, 1}, {2, 3}, {5, 7}, {16, 256}, {13, 1027}}) {
+    const Matrix rows = RandomMatrix(count, width, static_cast<unsigned>(count + width));
+    Matrix first = Matrix::Zero(count, count);
+    functions[0](rows.data(), count, width, first.data());
+    const Matrix slow = rows * rows.transpose();
+    for (int i = 0; i < count; ++i) {
+      for (int j = 0; j < count; ++j) {
+        // Sums of `width` products of numbers of size 1, each rounded.
+        EXPECT_NEAR(first(i, j), j <= i ? slow(i, j) : 0, 1e-15 * width * 8);
+      }
+    }
+    for (int set = 1; set < sets; ++set) {
+      Matrix other = Matrix::Zero(count, count);
+      functions[set](rows.data(), count, width, other.data());
+      EXPECT_EQ(other, first) << "set " << set;
+    }
+  }
 }
 
 TEST(Medoids, SameAsTheSlowSwapsAndNeverBelowTheOptimum) {
