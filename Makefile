@@ -1,6 +1,6 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test build package package-test screenshots accessibility bench soak lab fuzz sanitize lint format clean
+.PHONY: help run test build package package-test screenshots accessibility bench soak lab proxy-lab fuzz sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
@@ -9,6 +9,7 @@ RANKS ?= 2048
 DURATION ?= 600
 SEEDS ?= 3
 CAPTURES ?= build/lab
+EVIDENCE ?= build/proxy_evidence
 FUZZ_SECONDS ?= 60
 # Each of their runs has a seed of its own, which it prints.
 SOAKED := store_crash_test store_property_test store_operations_test store_damage_test
@@ -18,7 +19,7 @@ help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000 ROUNDS=50 RANKS=2048 DURATION=600;'
-	@echo 'lab: SEEDS=3 CAPTURES=build/lab; fuzz: FUZZ_SECONDS=60 for each target'
+	@echo 'lab: SEEDS=3 CAPTURES=build/lab; proxy-lab: SEEDS=3 EVIDENCE=build/proxy_evidence; fuzz: FUZZ_SECONDS=60 for each target'
 
 run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
 	@deploy/install-deps.sh build run
@@ -72,6 +73,11 @@ lab: ## train, break and watch: every fault with SEEDS seeds; hours; writes docs
 	@deploy/install-deps.sh build test
 	@deploy/build.sh release foreshockd foreshock foreshock_python
 	@/usr/bin/python3 tests/lab/run.py build/release --captures '$(CAPTURES)' --seeds $(SEEDS)
+
+proxy-lab: ## proxies of a small MoE, broken like their original; SEEDS seeds; hours; writes docs/proxy.md, failures.md
+	@deploy/install-deps.sh build test
+	@deploy/build.sh release foreshock foreshock-proxy foreshock_python
+	@/usr/bin/python3 tests/lab/proxy_evidence.py build/release --work '$(EVIDENCE)' --seeds $(SEEDS)
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
 	@deploy/install-deps.sh build test dev

@@ -205,20 +205,9 @@ class Gatherer {
   }
 
   absl::StatusOr<LayerStats> FromPairs(const Counted& counted) const {
-    LayerStats stats;
-    stats.tokens = counted.tokens;
-    // Each of an expert's tokens has k - 1 other experts.
-    stats.frequency = counted.coactivation.rowwise().sum() / (model_.top_k - 1);
-    if (stats.frequency.array().round().matrix() != stats.frequency ||
-        stats.frequency.sum() != stats.tokens * model_.top_k) {
-      return absl::InvalidArgumentError(absl::StrCat("the pair counts are not those of ",
-                                                     stats.tokens, " tokens with ", model_.top_k,
-                                                     " experts each"));
-    }
-    stats.coactivation = counted.coactivation;
-    stats.coactivation->diagonal() = stats.frequency;
-    if (counted.all_have_gates) stats.gate_sum = counted.gates;
-    return stats;
+    std::optional<Vector> gates;
+    if (counted.all_have_gates) gates = counted.gates;
+    return StatsFromPairs(counted.coactivation, counted.tokens, std::move(gates), model_.top_k);
   }
 
   absl::StatusOr<LayerStats> FromLoads(const Counted& counted) const {
@@ -243,6 +232,25 @@ class Gatherer {
 };
 
 }  // namespace
+
+absl::StatusOr<LayerStats> StatsFromPairs(const Matrix& coactivation, double tokens,
+                                          std::optional<Vector> gates, int top_k) {
+  LayerStats stats;
+  stats.tokens = tokens;
+  Matrix pairs = coactivation;
+  pairs.diagonal().setZero();
+  // Each of an expert's tokens has k - 1 other experts.
+  stats.frequency = pairs.rowwise().sum() / (top_k - 1);
+  if (stats.frequency.array().round().matrix() != stats.frequency ||
+      stats.frequency.sum() != tokens * top_k) {
+    return absl::InvalidArgumentError(absl::StrCat("the pair counts are not those of ", tokens,
+                                                   " tokens with ", top_k, " experts each"));
+  }
+  pairs.diagonal() = stats.frequency;
+  stats.coactivation = std::move(pairs);
+  stats.gate_sum = std::move(gates);
+  return stats;
+}
 
 absl::StatusOr<Pushed> GatherCaptures(const std::vector<std::string>& paths, const Model& model,
                                       const GatherOptions& options) {

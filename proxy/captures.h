@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,10 @@ struct Pushed {
 // numbers that contradict each other or another E or top-k.
 absl::StatusOr<Pushed> GatherCaptures(const std::vector<std::string>& paths, const Model& model,
                                       const GatherOptions& options);
+
+// The sums of one layer out of counts of pairs: `coactivation` [E, E], symmetric, its diagonal
+// unused. InvalidArgument where they are not those of `tokens` tokens with k experts each.
+absl::StatusOr<LayerStats> StatsFromPairs(const Matrix& coactivation, double tokens,
+                                          std::optional<Vector> gates, int top_k);
 
 }  // namespace foreshock::proxy

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "proxy/gram.h"
+
 namespace foreshock::proxy {
 namespace {
 
@@ -14,7 +16,7 @@ double CosineDistance(double dot, double a, double b) {
 // The dot products of all pairs of rows; the lower half only.
 Matrix Gram(const Matrix& rows) {
   Matrix gram = Matrix::Zero(rows.rows(), rows.rows());
-  gram.selfadjointView<Eigen::Lower>().rankUpdate(rows);
+  BestGram()(rows.data(), rows.rows(), rows.cols(), gram.data());
   return gram;
 }
 
@@ -28,6 +30,28 @@ double SumWithout(const Matrix& rows, double sum, Eigen::Index i, Eigen::Index j
     if (m != j) rest += rows(i, m) * rows(i, m);
   }
   return rest;
+}
+
+// Of rows i and j without their own columns; 1 where one of them is empty.
+double JensenShannon(const Matrix& rows, Eigen::Index i, Eigen::Index j) {
+  double sum_i = 0;
+  double sum_j = 0;
+  for (Eigen::Index m = 0; m < rows.cols(); ++m) {
+    if (m == i || m == j) continue;
+    sum_i += rows(i, m);
+    sum_j += rows(j, m);
+  }
+  if (!(sum_i > 0) || !(sum_j > 0)) return 1;
+  double bits = 0;
+  for (Eigen::Index m = 0; m < rows.cols(); ++m) {
+    if (m == i || m == j) continue;
+    const double p = rows(i, m) / sum_i;
+    const double q = rows(j, m) / sum_j;
+    const double middle = 0.5 * (p + q);
+    if (p > 0) bits += 0.5 * p * std::log2(p / middle);
+    if (q > 0) bits += 0.5 * q * std::log2(q / middle);
+  }
+  return std::sqrt(std::clamp(bits, 0.0, 1.0));
 }
 
 Matrix CosineDistances(const Matrix& rows) {
@@ -52,7 +76,7 @@ Matrix CoactivationDistances(const Matrix& counts, Coactivation form) {
   const Eigen::Index experts = counts.rows();
   Matrix distances = Matrix::Zero(experts, experts);
   Matrix profiles = counts;
-  if (form == Coactivation::kProfile) {
+  if (form == Coactivation::kProfile || form == Coactivation::kJensenShannon) {
     for (Eigen::Index m = 0; m < experts; ++m) {
       if (counts(m, m) > 0) profiles.col(m) /= counts(m, m);
     }
@@ -66,6 +90,8 @@ Matrix CoactivationDistances(const Matrix& counts, Coactivation form) {
       if (form == Coactivation::kDirect) {
         const double least = std::min(counts(i, i), counts(j, j));
         if (least > 0) distance = 1 - counts(i, j) / least;
+      } else if (form == Coactivation::kJensenShannon) {
+        distance = JensenShannon(profiles, i, j);
       } else {
         distance = CosineDistance(gram(i, j), SumWithout(profiles, gram(i, i), i, j),
                                   SumWithout(profiles, gram(j, j), j, i));

@@ -17,6 +17,9 @@ enum class Coactivation {
   kProfile,  // 1 - cos of (N_im / f_m) over m other than i and j: the same partners
   kRaw,      // 1 - cos of (N_im) over the same m
   kDirect,   // 1 - N_ij / min(f_i, f_j): chosen together
+  // The root of the Jensen-Shannon divergence, in bits, of (N_im / f_m) over the same m, each row
+  // divided by its sum: a metric. O(E^3) logarithms.
+  kJensenShannon,
 };
 // In [0, 1]. `counts` is N with f on its diagonal.
 Matrix CoactivationDistances(const Matrix& counts, Coactivation form);

@@ -184,9 +184,6 @@ void AddNotes(const Model& model, const Plan& plan, const Calibration& calibrati
   notes.push_back(
       "a balance loss whose form is scaled by the number of experts is unaffected; other forms "
       "change strength");
-  notes.push_back(
-      "cluster agreement, the proxy's own load and entropy, hidden states and output need forward "
-      "passes and are not in this report");
 }
 
 }  // namespace

@@ -287,7 +287,7 @@ absl::StatusOr<Plan> Select(const Checkpoint& checkpoint, const Model& model,
   plan.warnings = check.warnings;
   plan.settings = {{"groups", model.groups}};
   if (Clusters(options.selector)) {
-    const char* forms[] = {"profile", "raw", "direct"};
+    const char* forms[] = {"profile", "raw", "direct", "jensen-shannon"};
     plan.settings["router_centre"] = options.centre_router;
     plan.settings["weigh_by_frequency"] = options.weigh_by_frequency;
     plan.settings["representative"] = options.medoid_represents ? "medoid" : "frequent";

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "proxy/captures.h"
 #include "proxy/cli.h"
+#include "proxy/stored.h"
 
 namespace foreshock::proxy {
 namespace {
@@ -19,13 +21,20 @@ namespace {
 struct CalibrateArguments {
   GatherOptions options;
   std::vector<std::string> captures;
+  std::string run;  // of the store in `data`
+  std::string data;
+  std::optional<uint32_t> attempt;
   std::string file = "calib.safetensors";
 };
 
+absl::StatusOr<Pushed> Gather(const CalibrateArguments& arguments, const Model& model) {
+  if (arguments.run.empty()) return GatherCaptures(arguments.captures, model, arguments.options);
+  return GatherStored(arguments.data, arguments.run, arguments.attempt, model);
+}
+
 absl::Status RunCalibrate(const Program& program, const CalibrateArguments& arguments) {
   FORESHOCK_ASSIGN_OR_RETURN(const Source source, OpenSource(program));
-  FORESHOCK_ASSIGN_OR_RETURN(const Pushed pushed,
-                             GatherCaptures(arguments.captures, source.model, arguments.options));
+  FORESHOCK_ASSIGN_OR_RETURN(const Pushed pushed, Gather(arguments, source.model));
   FORESHOCK_RETURN_IF_ERROR(WriteCalibration(arguments.file, source.model, pushed.layers));
   PrintWarnings(pushed.warnings);
   if (program.json) {
@@ -60,19 +69,38 @@ void AddCalibrate(CLI::App& app, Program& program) {
   CLI::App* verb = app.add_subcommand(
       "calibrate", "Write a calibration from what a run pushed, without a pass over text");
   AddCommonOptions(*verb, program);
-  verb->add_option("--from-captures", arguments->captures, ".fscap or .jsonl files of the run")
-      ->required();
+  CLI::Option_group* from = verb->add_option_group("from");
+  CLI::Option* captures =
+      from->add_option("--from-captures", arguments->captures, ".fscap or .jsonl files of the run");
+  CLI::Option* run = from->add_option("--from-store", arguments->run,
+                                      "a run in a daemon's store, with --data: what it pushed of "
+                                      "RouterCoactivation");
+  from->require_option(1);
+  CLI::Option* data =
+      verb->add_option("--data", arguments->data,
+                       "the daemon's data directory; read only, also while the daemon runs")
+          ->needs(run);
+  run->needs(data);
+  verb->add_option("--attempt", arguments->attempt,
+                   "of the stored run; else the newest that has sums")
+      ->needs(run);
   verb->add_option("--first-step", arguments->options.first_step, "the first step that counts")
+      ->needs(captures)
       ->capture_default_str();
-  verb->add_option("--last-step", arguments->options.last_step, "the last; else all");
+  verb->add_option("--last-step", arguments->options.last_step, "the last; else all")
+      ->needs(captures);
   verb->add_flag("--loads-only", arguments->options.loads_only,
-                 "leave co-activation aside: loads are pushed more often");
+                 "leave co-activation aside: loads are pushed more often")
+      ->needs(captures);
   verb->add_option("-w,--write", arguments->file, "the calibration's file")->capture_default_str();
   verb->footer(
+      "The store keeps one sum of RouterCoactivation per attempt, and no loads: steps cannot be\n"
+      "chosen there, and where ranks push RouterLoad only, captures are needed.\n"
       "Mean inputs and output norms are not pushed: select with --context-weight=0, or by\n"
       "frequency or gate-mass. foreshock.calibrate() in Python counts everything.\n"
       "Examples:\n"
       "  foreshock-proxy calibrate models/olmoe --from-captures run.fscap --first-step=900\n"
+      "  foreshock-proxy calibrate models/olmoe --from-store exp-42 --data /var/lib/foreshock\n"
       "  foreshock-proxy select models/olmoe --keep=32 --calibration calib.safetensors \\\n"
       "      --context-weight=0");
   verb->callback(

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,20 +13,32 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
+#include "daemon/base/gnuplot.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "proxy/file.h"
+#include "proxy/forward.h"
 #include "proxy/report.h"
+#include "proxy/report_text.h"
 
 namespace foreshock::proxy {
 namespace {
 
 using ReportJson = nlohmann::ordered_json;
 
+constexpr char kNoForward[] =
+    "cluster agreement, the proxy's own load and entropy, hidden states and output need both "
+    "models "
+    "to run: foreshock.proxy_report in Python, then --forward";
+
 struct ReportArguments {
   std::string proxy;
   std::vector<std::string> calibration;
   double accelerator_gib = 80;
   std::string file;
+  std::string forward;
+  std::string markdown;
+  std::string plot;
 };
 
 ReportJson JsonOf(const std::optional<double>& value) {
@@ -87,7 +100,39 @@ std::string Cell(const std::optional<double>& value) {
   return value ? absl::StrFormat("%.3f", *value) : "-";
 }
 
-void PrintReport(const Report& report, double accelerator_gib) {
+// What both models did with the same text.
+void PrintForward(const ReportJson& forward) {
+  using cli::Align;
+  cli::Table table({{"layer", Align::kRight},
+                    {"survival", Align::kRight},
+                    {"agreement", Align::kRight},
+                    {"load entropy", Align::kRight},
+                    {"proxy", Align::kRight},
+                    {"rank corr.", Align::kRight},
+                    {"output error", Align::kRight},
+                    {"cosine", Align::kRight},
+                    {"stream error", Align::kRight},
+                    {"cosine", Align::kRight}});
+  const auto cell = [](const ReportJson& value) {
+    return Cell(value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt);
+  };
+  for (const ReportJson& layer : forward["layers"]) {
+    const auto& load = layer["load"];
+    table.AddRow({layer["layer"].dump(), cell(layer["survival"]), cell(layer["cluster_agreement"]),
+                  cell(load["before"]["entropy_ratio"]), cell(load["after"]["entropy_ratio"]),
+                  cell(load["rank_correlation"]), cell(layer["output"]["error_mean"]),
+                  cell(layer["output"]["cosine_mean"]), cell(layer["stream"]["error_mean"]),
+                  cell(layer["stream"]["cosine_mean"])});
+  }
+  cli::Say("\nboth models on the same %s tokens:\n", forward["tokens"].dump());
+  cli::SayLines(table.Render(cli::Terminal(stdout)));
+  const ReportJson& output = forward["output"];
+  cli::Say("cross-entropy %s -> %s nats, KL of the next token %s nats\n",
+           cell(output["cross_entropy_before"]), cell(output["cross_entropy_after"]),
+           cell(output["kl"]));
+}
+
+void PrintReport(const ReportJson& whole, const Report& report, double accelerator_gib) {
   using cli::Align;
   const cli::Terminal out(stdout);
   cli::Table size({{"size"}, {"source", Align::kRight}, {"proxy", Align::kRight}});
@@ -132,7 +177,10 @@ void PrintReport(const Report& report, double accelerator_gib) {
   }
   cli::SayLines(layers.Render(out));
   cli::Say("\nsurvival over all layers: %s\n", Cell(report.survival));
-  for (const std::string& note : report.notes) cli::Say("note: %s\n", note);
+  if (whole.contains("forward")) PrintForward(whole["forward"]);
+  for (const ReportJson& note : whole["notes"]) {
+    cli::Say("note: %s\n", note.get<std::string>());
+  }
   cli::SayLines(absl::StrCat("\n", kRulesOfUse, "\n"));
 }
 
@@ -146,6 +194,15 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
   FORESHOCK_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(file, text));
   FORESHOCK_ASSIGN_OR_RETURN(const Calibration calibration,
                              Calibration::Open(arguments.calibration, source.model));
+  nlohmann::ordered_json forward;
+  if (!arguments.forward.empty()) {
+    FORESHOCK_ASSIGN_OR_RETURN(forward, ReadForward(arguments.forward, plan, Sha256(text)));
+  }
+  if (!arguments.plot.empty()) {
+    // Known before the work, not after it.
+    FORESHOCK_RETURN_IF_ERROR(CheckPlotFile(arguments.plot));
+    FORESHOCK_RETURN_IF_ERROR(RunGnuplot(""));
+  }
   cli::Progress progress("compare", proxy.checkpoint.bytes());
   const auto update = [&](uint64_t done, const std::string& name) {
     progress.Update(done, absl::StrCat(FormatBytes(done), ", ", name));
@@ -153,12 +210,25 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
   FORESHOCK_ASSIGN_OR_RETURN(const Report report,
                              MakeReport(source, proxy, plan, calibration, update));
   progress.Finish();
-  const std::string json = JsonOf(report, arguments.accelerator_gib).dump(2) + "\n";
+  ReportJson whole = JsonOf(report, arguments.accelerator_gib);
+  if (forward.is_object()) {
+    whole["forward"] = forward;
+  } else {
+    whole["notes"].push_back(kNoForward);
+  }
+  const std::string json = whole.dump(2) + "\n";
+  const std::string name = std::filesystem::path(arguments.proxy).filename().string();
+  if (!arguments.markdown.empty()) {
+    FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.markdown, ReportMarkdown(whole, name)));
+  }
+  if (!arguments.plot.empty()) {
+    FORESHOCK_RETURN_IF_ERROR(RunGnuplot(ReportScript(whole, name, arguments.plot)));
+  }
   if (!arguments.file.empty()) FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.file, json));
   if (program.json) {
     cli::SayExact(json);
   } else {
-    PrintReport(report, arguments.accelerator_gib);
+    PrintReport(whole, report, arguments.accelerator_gib);
   }
   return absl::OkStatus();
 }
@@ -177,12 +247,18 @@ void AddReport(CLI::App& app, Program& program) {
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   verb->add_option("-w,--write", arguments->file, "also write the JSON to this file");
+  verb->add_option("--forward", arguments->forward,
+                   "what foreshock.proxy_report measured with both models");
+  verb->add_option("--markdown", arguments->markdown, "also write it as Markdown, report.md");
+  verb->add_option("--plot", arguments->plot, "draw the layers, .svg or .png; needs gnuplot");
   verb->footer(
       "Reads every byte of the proxy and compares it with the source. A proxy that is not what "
       "the\n"
       "plan gives is an error.\n"
       "Examples:\n"
-      "  foreshock-proxy report models/olmoe models/olmoe-32 --calibration held-out.safetensors");
+      "  foreshock-proxy report models/olmoe models/olmoe-32 --calibration held-out.safetensors\n"
+      "  foreshock-proxy report models/olmoe models/olmoe-32 --forward forward.json \\\n"
+      "      --markdown report.md --plot report.svg");
   verb->callback(
       [&program, arguments] { program.exit_code = Finish(RunReport(program, *arguments)); });
 }

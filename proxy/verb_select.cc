@@ -55,11 +55,12 @@ void AddSelectOptions(CLI::App& verb, SelectArguments& arguments) {
   weight("--context-weight", options.context_weight, "weight of mean inputs; 0: left out");
   verb.add_option("--router-centre", options.centre_router, "take the rows' mean away: yes or no")
       ->capture_default_str();
-  verb.add_option("--coactivation", options.coactivation, "profile, raw or direct")
-      ->transform(CLI::CheckedTransformer(
-          std::vector<std::pair<std::string, Coactivation>>{{"profile", Coactivation::kProfile},
-                                                            {"raw", Coactivation::kRaw},
-                                                            {"direct", Coactivation::kDirect}}));
+  verb.add_option("--coactivation", options.coactivation, "profile, raw, direct or jensen-shannon")
+      ->transform(CLI::CheckedTransformer(std::vector<std::pair<std::string, Coactivation>>{
+          {"profile", Coactivation::kProfile},
+          {"raw", Coactivation::kRaw},
+          {"direct", Coactivation::kDirect},
+          {"jensen-shannon", Coactivation::kJensenShannon}}));
   verb.add_flag("--weigh-by-frequency", options.weigh_by_frequency,
                 "frequent experts count more in the clusters' cost");
   verb.add_flag("--medoid", options.medoid_represents,

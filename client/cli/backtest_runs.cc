@@ -15,6 +15,7 @@
 #include "daemon/backtest/capture_steps.h"
 #include "daemon/backtest/plot.h"
 #include "daemon/backtest/stored_steps.h"
+#include "daemon/base/gnuplot.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::cli {

@@ -69,6 +69,8 @@ void AddAlertActions(CLI::App& alerts, Program& program);  // ack, silence, sile
 void AddEvents(CLI::App& app, Program& program);
 void AddTop(CLI::App& app, Program& program);
 void AddSummary(CLI::App& app, Program& program);
+void AddCompare(CLI::App& app, Program& program);
+void AddFidelity(CLI::App& app, Program& program);
 void AddStatus(CLI::App& app, Program& program);
 void AddDoctor(CLI::App& app, Program& program);
 void AddToken(CLI::App& app, Program& program);

@@ -76,6 +76,8 @@ int main(int argc, char** argv) {
   AddEvents(app, program);
   AddTop(app, program);
   AddSummary(app, program);
+  AddCompare(app, program);
+  AddFidelity(app, program);
   AddStatus(app, program);
   AddDoctor(app, program);
   AddToken(app, program);

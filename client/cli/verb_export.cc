@@ -16,6 +16,7 @@
 #include "client/cli/export_rows.h"
 #include "client/cli/format.h"
 #include "client/cli/one_of.h"
+#include "client/cli/points.h"
 #include "client/cli/points_options.h"
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
@@ -24,9 +25,6 @@
 
 namespace foreshock::cli {
 namespace {
-
-// Points of one call, which has to end within --timeout.
-constexpr uint64_t kPointsPerCall = 200'000;
 
 struct ExportPointsOptions {
   PointsOptions points;
@@ -101,29 +99,22 @@ absl::StatusOr<Exported> ExportAll(Connection& daemon, v1::QueryPointsRequest re
   Progress progress("export", series);
   Exported exported;
   v1::Series last;
-  request.set_limit(kPointsPerCall);
-  do {
-    const auto context = daemon.Context();
-    const auto reader = daemon.query().QueryPoints(context.get(), request);
-    request.clear_continuation();
-    std::string rows;
-    for (v1::QueryPointsResponse answer; reader->Read(&answer);) {
-      rows.clear();
-      AppendRows(answer, format, &rows);
-      FORESHOCK_RETURN_IF_ERROR(file->Write(rows));
-      if (!google::protobuf::util::MessageDifferencer::Equals(answer.series(), last)) {
-        last = answer.series();
-        ++exported.series;
-      }
-      exported.points += static_cast<uint64_t>(answer.points_size());
-      if (answer.has_downsampled_before_step()) {
-        exported.downsampled_before = answer.downsampled_before_step();
-      }
-      request.set_continuation(answer.continuation());
-      progress.Update(exported.series, Plural(exported.points, "point"));
+  std::string rows;
+  const auto write = [&](const v1::QueryPointsResponse& answer) {
+    rows.clear();
+    AppendRows(answer, format, &rows);
+    if (!google::protobuf::util::MessageDifferencer::Equals(answer.series(), last)) {
+      last = answer.series();
+      ++exported.series;
     }
-    FORESHOCK_RETURN_IF_ERROR(FromGrpc(reader->Finish()));
-  } while (!request.continuation().empty());
+    exported.points += static_cast<uint64_t>(answer.points_size());
+    if (answer.has_downsampled_before_step()) {
+      exported.downsampled_before = answer.downsampled_before_step();
+    }
+    progress.Update(exported.series, Plural(exported.points, "point"));
+    return file->Write(rows);
+  };
+  FORESHOCK_RETURN_IF_ERROR(VisitPoints(daemon, std::move(request), write));
   return exported;
 }
 

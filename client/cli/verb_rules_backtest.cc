@@ -14,7 +14,7 @@
 #include "client/cli/format.h"
 #include "client/cli/say.h"
 #include "client/cli/verb_rules.h"
-#include "daemon/backtest/plot.h"
+#include "daemon/base/gnuplot.h"
 
 namespace foreshock::cli {
 namespace {

@@ -1,12 +1,15 @@
-// A picture of a backtest: the loss, the indicators of the rules that spoke, with baseline and
-// limit, and when which alert fired; all over the same steps. gnuplot draws it.
+// Pictures: of a backtest the loss, the indicators of the rules that spoke, with baseline and
+// limit, and when which alert fired, all over the same steps; of several runs their curves.
+// daemon/base/gnuplot.h draws them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/backtest/backtest.h"
+#include "daemon/backtest/recorded_run.h"
 #include "daemon/backtest/verdict.h"
 
 namespace foreshock {
@@ -27,12 +30,28 @@ std::vector<std::string> RulesToTrace(const RuleSet& rules, const RunResult& res
 // The gnuplot program that draws `input` into `file`, whose ending, .svg or .png, is the format.
 std::string PlotScript(const PlotInput& input, const std::string& file);
 
-// Whether `file` ends in .svg or .png: InvalidArgument if not.
-absl::Status CheckPlotFile(const std::string& file);
+// Curves of several runs, a panel below the other.
+struct CurvesPlot {
+  struct Line {
+    std::string name{};  // "" keeps it out of the key
+    Curve points{};
+    bool second = false;  // dashed, in the colour of the line before it
+  };
+  struct Mark {
+    int64_t x = 0;
+    std::string text{};
+  };
+  struct Panel {
+    std::string title{};
+    std::vector<Line> lines{};
+    std::vector<Mark> marks{};
+  };
+  std::string title{};
+  std::string x_label = "step";
+  std::vector<Panel> panels{};
+};
 
-// Runs gnuplot, which is not needed for anything else. Errors: FailedPrecondition, naming the
-// package, when it is not installed; Internal with its first words when it fails (a file that
-// cannot be written, for example).
-absl::Status RunGnuplot(const std::string& script);
+// As PlotScript.
+std::string CurvesScript(const CurvesPlot& plot, const std::string& file);
 
 }  // namespace foreshock

@@ -4,21 +4,24 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "daemon/backtest/plot.h"
+#include "daemon/base/gnuplot.h"
 
 namespace foreshock {
 namespace {
 
-constexpr size_t kTracedMax = 8;     // rules
-constexpr size_t kPanelsMax = 3;     // of rules
-constexpr size_t kRowsMax = 14;      // of the timeline
-constexpr size_t kColoured = 6;      // curves of a panel
-constexpr size_t kGreyMax = 60;      // and so many in grey behind them
-constexpr size_t kPointsMax = 1500;  // of a curve
+using gnuplot::kColoured;
+using gnuplot::kColours;
+using gnuplot::Number;
+using gnuplot::Quote;
+using gnuplot::Thinned;
+
+constexpr size_t kTracedMax = 8;  // rules
+constexpr size_t kPanelsMax = 3;  // of rules
+constexpr size_t kRowsMax = 14;   // of the timeline
+constexpr size_t kGreyMax = 60;   // curves of a panel, in grey behind the coloured ones
 constexpr int kWidth = 1200;
 constexpr int kLossHeight = 230;
 constexpr int kPanelHeight = 200;
@@ -27,42 +30,9 @@ constexpr int kTop = 62;
 constexpr int kBottom = 72;
 constexpr int kGap = 28;  // between panels, for their titles
 
-// Told apart by most people who do not see all colours (Okabe and Ito), without the two that mean
-// warning and critical.
-constexpr const char* kColours[kColoured] = {"#0072B2", "#009E73", "#CC79A7",
-                                             "#56B4E9", "#000000", "#8C6D31"};
 constexpr const char* kInfo = "#9BB8D3";
 constexpr const char* kWarning = "#F0A30A";
 constexpr const char* kCritical = "#D62728";
-
-std::string Quote(const std::string& text) {
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}, {"\n", " "}}), "'");
-}
-
-std::string Number(double value) {
-  return std::isfinite(value) ? absl::StrFormat("%.7g", value) : "NaN";
-}
-
-// Least and greatest of every bin, in their order, where there are too many to see.
-template <typename Point, typename ValueOf>
-std::vector<Point> Thinned(const std::vector<Point>& points, const ValueOf& value_of) {
-  if (points.size() <= kPointsMax) return points;
-  std::vector<Point> kept;
-  const size_t bins = kPointsMax / 2;
-  for (size_t bin = 0; bin < bins; ++bin) {
-    const size_t begin = bin * points.size() / bins;
-    const size_t end = (bin + 1) * points.size() / bins;
-    size_t low = begin;
-    size_t high = begin;
-    for (size_t i = begin; i < end; ++i) {
-      if (value_of(points[i]) < value_of(points[low])) low = i;
-      if (value_of(points[i]) > value_of(points[high])) high = i;
-    }
-    kept.push_back(points[std::min(low, high)]);
-    if (low != high) kept.push_back(points[std::max(low, high)]);
-  }
-  return kept;
-}
 
 class Script {
  public:
@@ -75,11 +45,7 @@ class Script {
     last_ = result_.steps.empty() ? 1 : std::max(*last, first_ + 1);
     height_ = kTop + kLossHeight + static_cast<int>(panels_.size()) * (kPanelHeight + kGap) + kGap +
               RowsHeight() + kBottom;
-    const char* terminal = absl::EndsWith(file, ".svg") ? "svg" : "pngcairo";
-    absl::StrAppendFormat(&text_,
-                          "set terminal %s size %d,%d noenhanced background '#ffffff' font "
-                          "'sans,12'\nset output %s\n",
-                          terminal, kWidth, height_, Quote(file));
+    text_ = gnuplot::Output(file, kWidth, height_);
     absl::StrAppend(
         &text_, "set datafile missing 'NaN'\nset multiplot\n",
         "set lmargin at screen 0.16\nset rmargin at screen 0.975\n",
@@ -372,11 +338,6 @@ std::vector<std::string> RulesToTrace(const RuleSet& rules, const RunResult& res
 
 std::string PlotScript(const PlotInput& input, const std::string& file) {
   return Script(input, file).Write();
-}
-
-absl::Status CheckPlotFile(const std::string& file) {
-  if (absl::EndsWith(file, ".svg") || absl::EndsWith(file, ".png")) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the plot ", file, " must end in .svg or .png"));
 }
 
 }  // namespace foreshock

@@ -309,6 +309,11 @@ class BadInputTest(ProxyTest):
         self.assert_refused(run("build", self.source), "OUT", code=2)
         self.assert_refused(run("slice", self.source, self.out, "--plan", self.directory / "none"),
                             "cannot open")
+        self.assert_refused(run("calibrate", self.source), "--from-captures,--from-store", code=2)
+        self.assert_refused(run("calibrate", self.source, "--from-store", "r"),
+                            "--from-store requires --data", code=2)
+        self.assert_refused(run("calibrate", self.source, "--from-store", "r", "--data", "d",
+                                "--first-step=3"), "--first-step requires --from-captures", code=2)
 
     def test_a_full_disk_leaves_no_output_and_the_next_attempt_goes_on(self):
         self.make("mixtral", shards=4)

@@ -153,7 +153,7 @@ class Terminal(unittest.TestCase):
     def test_colours_only_where_they_are_wanted(self):
         red = re.compile(rb"\x1b\[[0-9;]*31m|\x1b\[31m")
         program = self.program("top")
-        program.wait_for("▸ demo")
+        program.wait_for(lambda text: "▸ demo" in text and "q quit" in text.splitlines()[-1])
         self.assertRegex(program.raw, red)
         program = self.program("top", environment={"NO_COLOR": "1"})
         program.wait_for("▸ demo")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """foreshock.calibrate against sums made token by token, and its files through foreshock-proxy.
 
-    tests/python/calibration_test.py FORESHOCK_PROXY
+    tests/python/calibration_test.py FORESHOCK_PROXY FORESHOCKD
 """
 
 import json
@@ -22,8 +22,9 @@ import foreshock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support/python"))
 import safetensors_file  # noqa: E402
+from daemon_process import Daemon  # noqa: E402
 
-PROXY = None
+PROXY, FORESHOCKD = None, None
 D, E, K, VOCAB = 12, 8, 2, 30
 
 
@@ -84,6 +85,26 @@ class Block(nn.Module):
         return out.reshape(hidden.shape)
 
 
+class Fused(nn.Module):
+    """Experts of which torch sees no list."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.one = lambda e: experts[e]
+
+    def __getitem__(self, e):
+        return self.one(e)
+
+
+class Layer(nn.Module):
+    def __init__(self, sigmoid, renormalised):
+        super().__init__()
+        self.mlp = Block(sigmoid, renormalised)
+
+    def forward(self, hidden):
+        return hidden + self.mlp(hidden)
+
+
 class Model(nn.Module):
     def __init__(self, model_type="olmoe", sigmoid=False, renormalised=False):
         super().__init__()
@@ -93,14 +114,12 @@ class Model(nn.Module):
         self.model.embed_tokens = nn.Embedding(VOCAB, D)
         self.model.layers = nn.ModuleList()
         for _ in range(2):
-            layer = nn.Module()
-            layer.mlp = Block(sigmoid, renormalised)
-            self.model.layers.append(layer)
+            self.model.layers.append(Layer(sigmoid, renormalised))
 
     def forward(self, input_ids, attention_mask=None):
         hidden = self.model.embed_tokens(input_ids)
         for layer in self.model.layers:
-            hidden = hidden + layer.mlp(hidden)
+            hidden = layer(hidden)
         return hidden
 
 
@@ -159,6 +178,22 @@ class CalibrateTest(unittest.TestCase):
                         self.assertIsNone(margins)  # within groups the margin means nothing
                     else:
                         self.assertEqual(margins.sum(), 60)
+
+    def test_fused_experts_are_run_one_by_one_if_the_caller_says_how(self):
+        model = Model()
+        ids = torch.randint(VOCAB, (2, 20))
+        foreshock.calibrate(model, [ids], self.path)
+        expected = self.read()
+        parts = {}
+        for number, layer in enumerate(model.model.layers):
+            parts[f"model.layers.{number}.mlp.gate"] = list(layer.mlp.experts)
+            layer.mlp.experts = Fused(layer.mlp.experts)
+        foreshock.calibrate(model, [ids], self.path, experts=parts.get)
+        got = self.read()
+        for name, values in expected.items():
+            np.testing.assert_array_equal(got[name], values, err_msg=name)
+        foreshock.calibrate(model, [ids], self.path)
+        self.assertNotIn("layers.0.gated_norm_sum", self.read())
 
     def test_a_margin_lies_in_its_bin(self):
         model = Model()
@@ -258,7 +293,32 @@ class CalibrateTest(unittest.TestCase):
                        "--calibration", self.path, "-w", plan)
         self.assertEqual(json.loads(plan.read_text())["layers"][0]["kept"], [4, 5, 6, 7])
 
+    def test_what_a_daemon_kept_of_a_run_is_a_calibration_too(self):
+        checkpoint = self.write_checkpoint(Model())
+        chosen = np.array([[t % E, (t + 1 + t // E % 3) % E] for t in range(6 * E)])
+        hits = np.zeros((len(chosen), E), int)
+        np.put_along_axis(hits, chosen, 1, 1)
+        pushed = [foreshock.payloads.router_coactivation(
+            layer, hits.T @ hits, len(chosen), gate_mass=0.5 * hits.sum(0)) for layer in range(2)]
+        with Daemon(FORESHOCKD, self.directory) as daemon:
+            client = foreshock.Client(run="exp", server=daemon.grpc,
+                                      model={"layers": 2, "experts": E, "top_k": K})
+            for step in range(3):
+                client.report(step, summaries=pushed)
+            client.close()
+            # Beside the daemon, which has the store open.
+            self.run_proxy("calibrate", checkpoint, "--from-store", "exp", "--data", daemon.data,
+                           "-w", self.path)
+        got = self.read()
+        np.testing.assert_array_equal(got["layers.1.coactivation"], 3 * hits.T @ hits)
+        np.testing.assert_array_equal(got["layers.0.frequency"], 3 * hits.sum(0))
+        np.testing.assert_array_equal(got["layers.0.gate_sum"], 1.5 * hits.sum(0))
+        plan = self.directory / "plan.json"
+        self.run_proxy("select", checkpoint, "--keep=4", "--context-weight=0", "--seen-least=1",
+                       "--calibration", self.path, "-w", plan)
+
 
 if __name__ == "__main__":
+    FORESHOCKD = sys.argv.pop(2)
     PROXY = sys.argv.pop(1)
     unittest.main()

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "daemon/base/gnuplot.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -99,6 +100,23 @@ TEST_F(Plot, WithoutGnuplotTheErrorNamesThePackage) {
   ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("apt-get install gnuplot-nox")));
+}
+
+TEST(CurvesScript, DrawsAPanelOfEachWithItsLinesAndMarks) {
+  CurvesPlot plot{.title = "two runs", .x_label = "tokens"};
+  plot.panels.push_back({.title = "loss, layer 0",
+                         .lines = {{.name = "it's a", .points = {{0, 1}, {10, 2}}},
+                                   {.name = "b", .points = {{10, 3}}}},
+                         .marks = {{7, "differs"}}});
+  plot.panels.push_back({.title = "nothing"});
+  const std::string script = CurvesScript(plot, "a.png");
+  EXPECT_THAT(script, HasSubstr("set terminal pngcairo"));
+  EXPECT_THAT(script, HasSubstr("set xrange [0:10]"));
+  EXPECT_THAT(script, HasSubstr("$p0l0 << EOD\n0 1\n10 2\nEOD"));
+  EXPECT_THAT(script, HasSubstr("title 'it''s a'"));
+  EXPECT_THAT(script, HasSubstr("set arrow from first 7,"));
+  EXPECT_THAT(script, HasSubstr("set xlabel 'tokens'"));
+  EXPECT_THAT(script, HasSubstr("plot NaN notitle"));
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ TEST_F(PayloadTest, PagerDutyHearsOfNewAttempts) {
   EXPECT_EQ(payload["timestamp"], "2027-01-15T08:00:00.000Z");
   EXPECT_EQ(payload["source"], "exp-42");
   EXPECT_EQ(payload["custom_details"]["Ranks"], 8);
-  EXPECT_EQ(posted_.json["links"][0]["href"], "https://f/api/v1/runs/exp-42");
+  EXPECT_EQ(posted_.json["links"][0]["href"], "https://f/run?run=exp-42");
   notifier.SendChange({.run = std::string(5000, 'x'), .attempt = 2});
   EXPECT_LE(posted_.json["payload"]["summary"].get<std::string>().size(), 1024u);
   EXPECT_EQ(ChangeUrl("https://events.eu.pagerduty.com/v2/enqueue"),

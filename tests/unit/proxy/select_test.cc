@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proxy/gram.h"
 #include "proxy/medoids.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -159,6 +161,50 @@ double ExhaustiveCost(const Matrix& distances, int keep) {
     if (static_cast<int>(medoids.size()) == keep) least = std::min(least, Cost(distances, medoids));
   }
   return least;
+}
+
+TEST(Distances, JensenShannonIsZeroForTheSamePartnersAndOneForOthers) {
+  // Experts 0 and 1 are chosen with 2 alone, 3 with 4 alone; 5 with all of them.
+  Matrix counts = Matrix::Zero(6, 6);
+  const auto pair = [&](int i, int j, double times) { counts(i, j) = counts(j, i) = times; };
+  pair(0, 2, 10);
+  pair(1, 2, 30);
+  pair(3, 4, 20);
+  counts.diagonal() = counts.rowwise().sum();
+  const Matrix distances = CoactivationDistances(counts, Coactivation::kJensenShannon);
+  EXPECT_NEAR(distances(0, 1), 0, 1e-15);
+  EXPECT_NEAR(distances(0, 3), 1, 1e-15);
+  EXPECT_EQ(distances(0, 5), 1);  // never chosen: nothing can be said
+  EXPECT_EQ(distances, distances.transpose());
+  // Half of one distribution is that of the other: p = (1, 0), q = (1/2, 1/2) over 2 and 4.
+  pair(1, 4, 20 * 30.0 / 40);  // N_im / f_m is then 30 / f_2 twice
+  counts(2, 2) = 40;
+  counts(4, 4) = 20;
+  const Matrix again = CoactivationDistances(counts, Coactivation::kJensenShannon);
+  EXPECT_NEAR(again(0, 1), std::sqrt(0.5 * std::log2(4.0 / 3) + 0.25 * std::log2(2.0 / 3) + 0.25),
+              1e-15);
+}
+
+TEST(Gram, EveryInstructionSetGivesTheSameBitsAndTheRightNumbers) {
+  GramFunction functions[2];
+  const int sets = GramFunctions(functions);
+  for (const auto& [count, width] : {std::pair{1, 1}, {2, 3}, {5, 7}, {16, 256}, {13, 1027}}) {
+    const Matrix rows = RandomMatrix(count, width, static_cast<unsigned>(count + width));
+    Matrix first = Matrix::Zero(count, count);
+    functions[0](rows.data(), count, width, first.data());
+    const Matrix slow = rows * rows.transpose();
+    for (int i = 0; i < count; ++i) {
+      for (int j = 0; j < count; ++j) {
+        // Sums of `width` products of numbers of size 1, each rounded.
+        EXPECT_NEAR(first(i, j), j <= i ? slow(i, j) : 0, 1e-15 * width * 8);
+      }
+    }
+    for (int set = 1; set < sets; ++set) {
+      Matrix other = Matrix::Zero(count, count);
+      functions[set](rows.data(), count, width, other.data());
+      EXPECT_EQ(other, first) << "set " << set;
+    }
+  }
 }
 
 TEST(Medoids, SameAsTheSlowSwapsAndNeverBelowTheOptimum) {

@@ -44,11 +44,12 @@ class RlPlan:
     steps: int
     seed: int
     sink: Sink
+    prompts: int = PROMPTS  # a step
 
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """n = PROMPTS * GROUP answers."""
+    """n = prompts * GROUP answers."""
 
     tokens: torch.Tensor  # int64 [n, 2 * DIGITS + 1]: prompt, separator, answer
     logprobs: torch.Tensor  # [n, DIGITS], of the answer's tokens, by the rollout's own forward
@@ -85,9 +86,9 @@ class RolloutEngine:
         return Rollout(tokens, torch.cat(logprobs, 1), torch.cat(chosen, 2), right.float().mean(1))
 
 
-def train_rl(plan: RlPlan) -> dict[int, float]:
-    """Runs `plan`; returns the mean reward by step."""
-    policy = Decoder(SHAPE, plan.seed)
+def train_rl(plan: RlPlan, policy: Decoder | None = None) -> dict[int, float]:
+    """Runs `plan` on `policy` (default: a new one) and leaves it trained; the mean reward by step."""
+    policy = policy or Decoder(SHAPE, plan.seed)
     engine = RolloutEngine(policy)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95),
                                   weight_decay=0.01, foreach=True)  # fmt: skip
@@ -100,7 +101,7 @@ def train_rl(plan: RlPlan) -> dict[int, float]:
         torch.manual_seed(plan.seed * 1_000_003 + step)
         knobs = knobs_at(plan.fault, step, plan.inject_step, plan.strength)
         engine.take_over(policy, knobs.rollout_weights)
-        prompts = torch.randint(0, 10, (PROMPTS, DIGITS)).repeat_interleave(GROUP, dim=0)
+        prompts = torch.randint(0, 10, (plan.prompts, DIGITS)).repeat_interleave(GROUP, dim=0)
         rollout = engine.sample(prompts, knobs.rollout_router_noise)
         learned = _learn(policy, optimizer, rollout, knobs, step, scale)
         overflow = not learned.finite
@@ -164,7 +165,7 @@ def _learn(
     step: int,
     scale: float,
 ) -> Learned:
-    groups = rollout.rewards.view(PROMPTS, GROUP)
+    groups = rollout.rewards.view(-1, GROUP)
     advantages = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 0.1)
     advantages = knobs.advantage_scale * advantages.view(-1, 1)
     scores = torch.log_softmax(policy(rollout.tokens[:, :-1])[:, DIGITS:], dim=-1)

@@ -7,7 +7,7 @@ import pathlib
 
 from lab.data import Batches, read_text
 from lab.faults import FAULTS, RESUME_AFTER_STEPS, knobs_at
-from lab.model import Shape
+from lab.model import Decoder, Shape
 from lab.parallel import Grid
 from lab.progress import Progress
 from lab.trainer import Recipe, Trainer
@@ -36,12 +36,12 @@ class Plan:
         return [range(lost), range(self.inject_step, self.steps)]
 
 
-def train(plan: Plan, grid: Grid) -> dict[int, float]:
-    """Runs `plan` on this process of `grid`; returns the mean loss by step, of the last attempt
-    that reached the step."""
+def train(plan: Plan, grid: Grid, model: Decoder | None = None) -> dict[int, float]:
+    """Runs `plan` on this process of `grid` with `model` (default: a new one) and leaves it trained;
+    returns the mean loss by step, of the last attempt that reached the step."""
     sequences = plan.recipe.sequences // grid.data_size
     batches = Batches(read_text(plan.text), plan.seed, sequences, plan.shape.length)
-    trainer = Trainer(plan.shape, plan.recipe, plan.seed, batches, grid)
+    trainer = Trainer(plan.shape, plan.recipe, plan.seed, batches, grid, model)
     losses: dict[int, float] = {}
     attempts = plan.attempts()
     progress = Progress(plan.fault, sum(len(steps) for steps in attempts), grid.rank == 0)

@@ -48,13 +48,14 @@ class Trainer:
     """The decoder, AdamW with linear warm-up, and global-norm clipping."""
 
     def __init__(
-        self, shape: Shape, recipe: Recipe, seed: int, batches: Batches, grid: Grid
+        self, shape: Shape, recipe: Recipe, seed: int, batches: Batches, grid: Grid,
+        model: Decoder | None = None,
     ) -> None:
         self.recipe = recipe
         self.seed = seed
         self.batches = batches
         self.grid = grid
-        self.model = Decoder(shape, seed, grid)
+        self.model = model or Decoder(shape, seed, grid)
         named = list(self.model.named_parameters())
         sharded = self.model.sharded_parameters()
         self._parameters = [parameter for _, parameter in named]

@@ -5,8 +5,8 @@
     ...
     monitor.step(step, loss=loss, grad_norm=grad_norm)
 
-`watch` and `calibrate` need torch; everything else needs numpy, grpcio and protobuf only. docs/python.md teaches
-it.
+`watch`, `calibrate` and `proxy_report` need torch; everything else needs numpy, grpcio and protobuf
+only. docs/python.md teaches it.
 """
 
 from foreshock import payloads
@@ -26,6 +26,7 @@ __all__ = [
     "calibrate",
     "payloads",
     "policy_mismatch",
+    "proxy_report",
     "watch",
 ]
 
@@ -40,4 +41,8 @@ def __getattr__(name):
         from foreshock import calibration
 
         return getattr(calibration, name)
+    if name in ("proxy_report", "ForwardReport"):
+        from foreshock import forward_report
+
+        return getattr(forward_report, name)
     raise AttributeError(f"module 'foreshock' has no attribute {name!r}")

@@ -38,7 +38,7 @@ class CalibrationReport:
     lines: list[str]  # for people
 
 
-class _Sums:
+class RouterSums:
     """One layer's, as hooks on its gate and experts collect them."""
 
     def __init__(
@@ -49,6 +49,7 @@ class _Sums:
         self._experts = experts if norms else None
         self._margins = layer.groups <= 1 and 0 < layer.top_k < layer.experts
         self.values: dict[str, torch.Tensor] = {}
+        self.chosen = torch.empty(0, layer.top_k, dtype=torch.long)  # of the last batch [T, k]
 
     def add(self, gate: Any, inputs: Any, output: Any, mask: torch.Tensor | None) -> None:
         layer = self.layer
@@ -64,6 +65,7 @@ class _Sums:
             rows = mask.to(tokens.device)
             tokens, scores, probabilities = tokens[rows], scores[rows], probabilities[rows]
             chosen, gates = chosen[rows], gates[rows]
+        self.chosen = chosen
         if len(tokens) == 0:
             return
         hits = torch.zeros_like(probabilities, dtype=torch.float64).scatter_(1, chosen, 1.0)
@@ -178,6 +180,7 @@ def calibrate(
     model_type: str = "",
     norm_topk_prob: bool | None = None,
     norms: bool = True,
+    experts: Callable[[str], Sequence[Callable[[torch.Tensor], torch.Tensor]] | None] | None = None,
     mask: Callable[[Any], torch.Tensor] | None = None,
     patterns: Sequence[Attention | Router] = (),
 ) -> CalibrationReport:
@@ -185,35 +188,27 @@ def calibrate(
 
     `model_type` and `norm_topk_prob` (whether the top-k gates are divided by their sum) are read
     from the model's config where it has them. `norms=False` leaves out the experts' output norms,
-    which cost every routed expert once more and need experts that are modules. `mask` gives a bool
+    which cost every routed expert once more and need experts that can be run one by one: a list of
+    modules beside the gate, or what `experts` gives for the gate's path, callables from [n, d] to
+    [n, d] in the order of their numbers (or None). `mask` gives a bool
     tensor, True for tokens that count, where a batch has no attention_mask. `patterns` are those of
     `foreshock.watch`.
 
     Raises ValueError where no router is found, or what a router puts out is not understood.
     """
-    config = getattr(model, "config", None)
-    model_type = model_type or str(getattr(config, "model_type", "") or "")
+    model_type = model_type or str(getattr(getattr(model, "config", None), "model_type", "") or "")
     if not model_type:
         raise ValueError("the model has no config.model_type; give model_type=")
-    found = discover(model, patterns)
-    if not found.routers:
-        raise ValueError("no router found:\n" + "\n".join(found.lines))
-    for layer in found.routers:
-        if layer.top_k == 0:
-            raise ValueError(f"{layer.path}: top-k is not to be found; give patterns= with top_k=")
-    if norm_topk_prob is None:
-        norm_topk_prob = model_type in ALWAYS_RENORMALISED or bool(
-            getattr(config, "norm_topk_prob", model_type == "deepseek_v3")
-        )
+    routers, norm_topk_prob = routers_of(model, model_type, norm_topk_prob, patterns)
     current: list[torch.Tensor | None] = [None]
     sums, lines, handles = [], [], []
-    for layer in found.routers:
-        experts = _experts_beside(model, layer)
-        if norms and experts is None:
+    for layer in routers:
+        run = (experts(layer.path) if experts else None) or _experts_beside(model, layer)
+        if norms and run is None:
             lines.append(
                 f"layer {layer.layer}: the experts are no modules of their own, so no output norms"
             )
-        one = _Sums(layer, experts, norm_topk_prob, norms)
+        one = RouterSums(layer, run, norm_topk_prob, norms)
         sums.append(one)
         handles.append(layer.gate.register_forward_hook(
             lambda gate, inputs, output, one=one: one.add(gate, inputs, output, current[0])))
@@ -222,13 +217,8 @@ def calibrate(
     try:
         with torch.no_grad():
             for batch in batches:
-                current[0] = _mask_of(batch, mask)
-                if isinstance(batch, Mapping):
-                    model(**batch)
-                elif isinstance(batch, (tuple, list)):
-                    model(*batch)
-                else:
-                    model(batch)
+                current[0] = mask_of(batch, mask)
+                run_batch(model, batch)
     finally:
         model.train(training)
         for handle in handles:
@@ -237,7 +227,37 @@ def calibrate(
     return _write(os.fspath(path), model_type, sums, lines)
 
 
-def _mask_of(batch: Any, mask: Callable[[Any], torch.Tensor] | None) -> torch.Tensor | None:
+def routers_of(
+    model: torch.nn.Module,
+    model_type: str,
+    norm_topk_prob: bool | None,
+    patterns: Sequence[Attention | Router],
+) -> tuple[list[RouterLayer], bool]:
+    """The routers of a model, and whether its top-k gates are divided by their sum."""
+    found = discover(model, patterns)
+    if not found.routers:
+        raise ValueError("no router found:\n" + "\n".join(found.lines))
+    for layer in found.routers:
+        if layer.top_k == 0:
+            raise ValueError(f"{layer.path}: top-k is not to be found; give patterns= with top_k=")
+    if norm_topk_prob is None:
+        config = getattr(model, "config", None)
+        norm_topk_prob = model_type in ALWAYS_RENORMALISED or bool(
+            getattr(config, "norm_topk_prob", model_type == "deepseek_v3")
+        )
+    return list(found.routers), norm_topk_prob
+
+
+def run_batch(model: torch.nn.Module, batch: Any) -> Any:
+    """What the model's forward gives for a mapping, a tuple, or one tensor."""
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    if isinstance(batch, (tuple, list)):
+        return model(*batch)
+    return model(batch)
+
+
+def mask_of(batch: Any, mask: Callable[[Any], torch.Tensor] | None) -> torch.Tensor | None:
     if mask is not None:
         return mask(batch).reshape(-1).bool()
     if isinstance(batch, Mapping) and isinstance(batch.get("attention_mask"), torch.Tensor):
@@ -260,14 +280,14 @@ def _experts_beside(model: torch.nn.Module, layer: RouterLayer) -> Any:
     return None
 
 
-def _check_counted(sums: Sequence[_Sums]) -> None:
+def _check_counted(sums: Sequence[RouterSums]) -> None:
     silent = [one.layer.path for one in sums if "tokens" not in one.values]
     if silent:
         raise ValueError(f"no token reached {', '.join(silent)}")
 
 
 def _write(
-    path: str, model_type: str, sums: Sequence[_Sums], lines: list[str]
+    path: str, model_type: str, sums: Sequence[RouterSums], lines: list[str]
 ) -> CalibrationReport:
     header: dict[str, Any] = {"__metadata__": {
         "format": "foreshock.calibration.v1", "model_type": model_type,

@@ -184,6 +184,28 @@ def router_load(
     )
 
 
+def router_coactivation(
+    layer: int,
+    counts: Any,
+    tokens: int,
+    gate_mass: Any = None,
+    token_shard: int | None = None,
+) -> ingest.Summary:
+    """`counts` int [experts, experts], symmetric: tokens that chose both; the diagonal is not sent.
+    `gate_mass` [experts]: sums of the gates. Rare: it calibrates proxy models (docs/proxy.md)."""
+    pairs = np.asarray(counts, dtype=np.int64)
+    return ingest.Summary(
+        router_coactivation=ingest.RouterCoactivation(
+            layer=layer,
+            experts=len(pairs),
+            pair_counts=tensor(pairs[np.tril_indices(len(pairs), -1)]),
+            gate_mass=None if gate_mass is None else tensor(np.asarray(gate_mass, np.float64)),
+            tokens=tokens,
+            token_shard=token_shard,
+        )
+    )
+
+
 def router_weights(
     layer: int,
     weights: Any,

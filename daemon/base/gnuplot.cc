@@ -1,3 +1,5 @@
+#include "daemon/base/gnuplot.h"
+
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,11 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <string>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "daemon/backtest/plot.h"
 
 extern char** environ;  // of POSIX
 
@@ -30,6 +29,11 @@ std::string FirstWords(std::FILE* file) {
 }
 
 }  // namespace
+
+absl::Status CheckPlotFile(const std::string& file) {
+  if (absl::EndsWith(file, ".svg") || absl::EndsWith(file, ".png")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the plot ", file, " must end in .svg or .png"));
+}
 
 absl::Status RunGnuplot(const std::string& script) {
   const File in = Temporary();

@@ -1,0 +1,4 @@
+#define GRAM_NAME GramPortable
+#define GRAM_ROWS 2
+#define GRAM_COLUMNS 2
+#include "proxy/gram.inc"

@@ -1,0 +1,4 @@
+#define GRAM_NAME GramV3
+#define GRAM_ROWS 4
+#define GRAM_COLUMNS 2
+#include "proxy/gram.inc"
