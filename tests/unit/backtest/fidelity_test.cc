@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kSteps = 200;
 constexpr int64_t kFault = 100;
 
-SeriesKey Key(const std::string& indicator, int32_t layer = kNoLayer) {
+SeriesKey FidelityKey(const std::string& indicator, int32_t layer = kNoLayer) {
   return {indicator, layer, Unit::kNone, 0, ""};
 }
 
@@ -54,16 +54,17 @@ class FidelityTest : public ::testing::Test {
       healthy.name = size == 1.0 ? "full" : "proxy";
       fault.name = healthy.name + "-fault";
       Fill(
-          Key("rl.k3"), [&](int64_t step) { return 0.1 * size + 1e-4 * (step % 7); }, &healthy);
+          FidelityKey("rl.k3"), [&](int64_t step) { return 0.1 * size + 1e-4 * (step % 7); },
+          &healthy);
       Fill(
-          Key("rl.k3"),
+          FidelityKey("rl.k3"),
           [&](int64_t step) { return 0.1 * size + 1e-4 * (step % 7) + size * 0.01 * since(step); },
           &fault);
       Fill(
-          Key("train.reward_mean"), [&](int64_t step) { return size + 1e-3 * (step % 5); },
+          FidelityKey("train.reward_mean"), [&](int64_t step) { return size + 1e-3 * (step % 5); },
           &healthy);
       Fill(
-          Key("train.reward_mean"),
+          FidelityKey("train.reward_mean"),
           [&](int64_t step) { return size + 1e-3 * (step % 5) - size * 0.002 * since(step); },
           &fault);
       fault.alerts = {Fires("mismatch", "rl.k3", size == 1.0 ? 110 : 112, "train_infer_mismatch"),
@@ -147,9 +148,10 @@ TEST_F(FidelityTest, AnAlertThatFiresWithoutTheFaultTooIsNoResponse) {
 }
 
 TEST_F(FidelityTest, TheOppositeSlopeIsAnotherDirection) {
-  for (TrendPoint& point : proxy_fault_.series[Key("train.reward_mean")]) {
+  for (TrendPoint& point : proxy_fault_.series[FidelityKey("train.reward_mean")]) {
     point.value =
-        2 * proxy_healthy_.series[Key("train.reward_mean")][static_cast<size_t>(point.step)].value -
+        2 * proxy_healthy_.series[FidelityKey("train.reward_mean")][static_cast<size_t>(point.step)]
+                .value -
         point.value;
   }
   const Fidelity fidelity = Judged();
@@ -160,7 +162,7 @@ TEST_F(FidelityTest, TheOppositeSlopeIsAnotherDirection) {
 
 TEST_F(FidelityTest, TheSameDirectionWithAnotherCourseIsAnotherTrend) {
   // It jumps at once and then falls back to half: the slope over all is still up.
-  for (TrendPoint& point : proxy_fault_.series[Key("rl.k3")]) {
+  for (TrendPoint& point : proxy_fault_.series[FidelityKey("rl.k3")]) {
     const double since = static_cast<double>(point.step - kFault);
     point.value = since < 0 ? 0.03 : 1.0 - 0.005 * since;
   }
@@ -238,7 +240,7 @@ TEST_F(FidelityTest, AFaultThatNothingShowsDecidesNothing) {
 }
 
 TEST_F(FidelityTest, AnIndicatorThatTheProxyLacksFails) {
-  proxy_fault_.series.erase(Key("rl.k3"));
+  proxy_fault_.series.erase(FidelityKey("rl.k3"));
   const Fidelity fidelity = Judged();
   EXPECT_EQ(Of(fidelity, "direction"), Outcome::kFail);
   EXPECT_EQ(fidelity.indicators[0].reason, "the proxy has no series of it");
@@ -248,9 +250,9 @@ TEST_F(FidelityTest, OnlyTheLayersOfTheAlertCount) {
   for (RecordedRun* run : {&full_healthy_, &full_fault_, &proxy_healthy_, &proxy_fault_}) {
     const bool ill = run == &full_fault_ || run == &proxy_fault_;
     Fill(
-        Key("router.z", 0), [](int64_t) { return 1.0; }, run);
+        FidelityKey("router.z", 0), [](int64_t) { return 1.0; }, run);
     Fill(
-        Key("router.z", 3),
+        FidelityKey("router.z", 3),
         [ill](int64_t step) {
           return ill && step >= kFault ? 1.0 + 0.01 * static_cast<double>(step - kFault) : 1.0;
         },
