@@ -33,6 +33,16 @@ LOG = ROOT / "tests/data/import/metrics.jsonl"
 V1 = contract.load()
 FORESHOCKD, FORESHOCK = "", ""
 SECONDS = 30
+RULES = """
+groups:
+  - name: g
+    rules:
+      - alert: LossHigh
+        indicator: train.loss
+        threshold: {above: 1}
+        warm_up: judge
+        labels: {severity: critical}
+"""
 # What each call needs, by the comments in proto/foreshock/v1/; other calls of QueryService: read.
 ROLES = {"Push": "push", "PushOnce": "push", "Reload": "admin", "DeclareEvent": "operate",
          "PinRun": "admin", "DeleteRun": "admin", "AcknowledgeAlert": "operate",
@@ -207,8 +217,9 @@ class Security(unittest.TestCase):
             shown.add(ssl.get_server_certificate((host, int(port))))
         return shown
 
-    def get(self, daemon, path, ca=None, client=None, token=None, method="GET", host=None):
-        """(status, body) over HTTP; an OSError where no connection comes about."""
+    def get(self, daemon, path, ca=None, client=None, token=None, method="GET", host=None,
+            body=None):
+        """(status, body) over HTTP; an OSError where no connection comes about. `body`: as JSON."""
         context = None
         if ca:
             context = ssl.create_default_context(cafile=str(ca.cert))
@@ -216,6 +227,9 @@ class Security(unittest.TestCase):
                 context.load_cert_chain(client.cert, client.key)
         url = f"{'https' if ca else 'http'}://{host or daemon.http}{path}"
         request = urllib.request.Request(url, method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         try:
@@ -370,12 +384,13 @@ class Security(unittest.TestCase):
             return error.code()
         return grpc.StatusCode.OK
 
-    def test_http_needs_a_token_but_for_the_probes(self):
+    def test_http_needs_a_token_but_for_the_probes_and_the_page(self):
         self.all_tokens()
         daemon = self.start(self.access() + "http:\n  reload: true\n")
         for path in ("/-/healthy", "/-/ready"):
             self.assertEqual(self.get(daemon, path)[0], 200)
-        for path in ("/metrics", "/api/v1/status", "/api/v1/runs", "/nothing-here"):
+        for path in ("/metrics", "/api/v1/status", "/api/v1/runs", "/api/nothing-here",
+                     "/-/nothing-here"):
             with self.subTest(path=path):
                 self.assertEqual(self.get(daemon, path)[0], 401)
                 self.assertEqual(self.get(daemon, path, token="fst_unknown")[0], 401)
@@ -386,6 +401,40 @@ class Security(unittest.TestCase):
                                       token=self.tokens[name])[0], 403)
         self.assertEqual(self.get(daemon, "/-/reload", method="POST",
                                   token=self.tokens["admin"])[0], 200)
+
+    def test_page_opens_without_a_token_and_what_it_shows_does_not(self):
+        self.all_tokens()
+        self.rules.write_text(RULES)
+        daemon = self.start(self.access())
+        once = V1.ingest_grpc.IngestServiceStub(self.plain(daemon))
+        alone = hello("hidden")
+        alone.world_size = 1
+        once.PushOnce(V1.ingest.PushOnceRequest(hello=alone, reports=[report(1)]),
+                      timeout=SECONDS, metadata=self.header("push"))
+        alert = wait_until(lambda: json.loads(self.get(
+            daemon, "/api/v1/alerts", token=self.tokens["read"])[1])["alerts"], SECONDS, "an alert")[0]
+        for path in ("/", "/runs", f"/alert?run=hidden&id={alert['id']}"):
+            status, page = self.get(daemon, path)
+            self.assertEqual(status, 200, path)
+            self.assertEqual(page, self.get(daemon, path, token=self.tokens["admin"])[1])
+            for name in re.findall(r'"(web/[^"]+)"', page):
+                self.assertEqual(self.get(daemon, f"/{name}")[0], 200, name)
+        self.assertEqual(self.get(daemon, "/nothing-here")[0], 404)
+        for path in ("/api/v1/runs", "//api/v1/runs", "/%61pi/v1/runs", "/API/v1/runs",
+                     "/runs/../api/v1/runs", "/%6detrics", "/metrics?x=1", "/metrics/"):
+            with self.subTest(path=path):
+                status, answer = self.get(daemon, path)
+                self.assertIn(status, (401, 404))
+                self.assertNotIn("hidden", answer)
+        for holder, status in ((None, 401), ("push", 403), ("read", 403), ("operate", 200)):
+            with self.subTest(token=holder):
+                self.assertEqual(self.get(
+                    daemon, "/api/v1/alerts/acknowledge", method="POST",
+                    token=self.tokens.get(holder),
+                    body={"id": alert["id"], "by": str(holder), "why": ""})[0], status)
+                shown = json.loads(self.get(daemon, "/api/v1/alerts",
+                                            token=self.tokens["read"])[1])["alerts"][0]
+                self.assertEqual("acknowledgement" in shown, status == 200)
 
     def test_push_token_is_for_its_runs_only(self):
         self.token("trainer", "push", match=['run=~"exp-.*"', "run!=exp-9"])

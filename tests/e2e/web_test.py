@@ -7,6 +7,7 @@
 import csv
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -253,6 +254,91 @@ class Page(unittest.TestCase):
             self.browser.wait_loaded()
             self.assertLessEqual(self.browser.overflow(), 0, path)
         self.assertEqual([entry for entry in self.browser.log() if "404" not in entry], [])
+
+    def closed_daemon(self):
+        """A daemon that wants tokens, with a run that fires; (its HTTP address, tokens, the alert's
+        id, a function that takes a token back)."""
+        folder = pathlib.Path(self.directory.name) / "closed"
+        folder.mkdir()
+        paths = {role: folder / f"{role}.token" for role in ("push", "read", "operate")}
+        entries = {role: cli(FORESHOCK, "token", "new", f"my-{role}", "--role", role, "--to", path,
+                             check=0).stdout for role, path in paths.items()}
+        tokens, config = folder / "tokens.yaml", folder / "foreshock.yaml"
+        tokens.write_text("tokens:\n" + "".join(entries.values()))
+        config.write_text(f"access:\n  tokens_file: {tokens}\n")
+        (folder / "rules.yaml").write_text(
+            "groups: [{name: g, rules: [{alert: LossHigh, indicator: train.loss, warm_up: judge, "
+            "threshold: {above: 1}, labels: {severity: critical}}]}]\n")
+        (folder / "log.csv").write_text("step,loss\n" + "".join(f"{i},{2 + i}\n" for i in range(9)))
+        cli(FORESHOCK, "import", folder / "log.csv", "-w", folder / "log.fscap", check=0)
+        daemon = Daemon(FORESHOCKD, folder, rules=[folder / "rules.yaml"],
+                        extra=["--config", str(config)]).start()
+        self.addCleanup(daemon.__exit__)
+        cli(FORESHOCK, "replay", folder / "log.fscap", "--run", "hidden", "--token-file",
+            paths["push"], server=daemon.grpc, check=0)
+        alerts = cli(FORESHOCK, "alerts", "-o", "json", "--token-file", paths["read"],
+                     server=daemon.grpc, check=0).stdout
+
+        def revoke(role):
+            del entries[role]
+            tokens.write_text("tokens:\n" + "".join(entries.values()))
+            daemon.signal(signal.SIGHUP)
+
+        return (daemon.http, {role: path.read_text().strip() for role, path in paths.items()},
+                json.loads(alerts)["alerts"][0]["id"], revoke)
+
+    def test_a_daemon_that_wants_a_token_is_shown_one(self):
+        http, tokens, alert, revoke = self.closed_daemon()
+        self.addCleanup(setattr, self.browser, "base", self.browser.base)
+        self.browser.base = f"http://{http}/"
+        kept = lambda: self.browser.run(  # noqa: E731
+            "return JSON.stringify([sessionStorage, localStorage, document.cookie])")
+
+        def show(token):
+            self.browser.wait_text("main.gate h1", "This daemon wants a token")
+            self.browser.find("main.gate input")[0].send_keys(token, Keys.ENTER)
+
+        self.browser.open("runs")
+        self.browser.wait_text("main.gate", "foreshock token new")
+        self.assertEqual(self.browser.text(".gate .outcome"), "")
+        show("fst_<b>wrong</b>")
+        self.browser.wait_text(".gate .outcome", "Refused: the token is not known to this daemon")
+        show("two words")
+        self.browser.wait_text(".gate .outcome", "no spaces")
+        show(tokens["push"])
+        self.browser.wait_text(".gate .outcome", "token 'my-push' has no role read, only push")
+        self.assertNotIn("fst_", kept())
+        show(tokens["read"])
+        self.browser.wait_text("main", "hidden")
+        self.assertEqual(self.browser.text(".gate"), "")
+        self.assertEqual(kept(), json.dumps([{"foreshock.token": tokens["read"]}, {}, ""],
+                                            separators=(",", ":")))
+        # It lasts as long as the tab; who may only read is told so.
+        self.browser.open(address("alert", run="hidden", id=alert))
+        self.browser.wait_text("h1", "LossHigh")
+        self.browser.find(".actions input")[0].send_keys("ada")
+        self.browser.click("button", "Acknowledge")
+        self.browser.wait_text(".actions .outcome",
+                               "Refused: token 'my-read' has no role operate, only read")
+        # One that is taken back is asked for again, and the view goes on with another.
+        revoke("read")
+        self.browser.wait_text(".gate .outcome", "revoked")
+        self.assertNotIn("LossHigh", self.browser.text("body"))
+        self.assertNotIn("fst_", kept())
+        show(tokens["operate"])
+        self.browser.wait_drawn(".plots canvas")
+        self.browser.click(".actions button", "Acknowledge")
+        self.browser.wait_text("main", "Taken on by ada")
+        seen = [self.browser.driver.page_source, *self.browser.run(
+            "return [location.href, ...performance.getEntries().map((one) => one.name)]")]
+        self.assertTrue(any("/api/v1/alerts/acknowledge" in one for one in seen))
+        for text in seen:
+            self.assertFalse(tokens["operate"] in text, text[:100])
+        self.browser.click("button", "Forget token")
+        self.browser.wait_text("main.gate h1", "This daemon wants a token")
+        self.assertNotIn("fst_", kept())
+        refusals = [entry for entry in self.browser.log() if "status of 40" not in entry]
+        self.assertEqual(refusals, [])
 
     def test_everything_comes_from_the_daemon(self):
         self.browser.open(address("run", run="demo"))

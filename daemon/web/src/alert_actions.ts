@@ -1,5 +1,5 @@
 // Taking an alert on, and silencing what is alike: forms below an alert.
-import {Alert, ApiError, post} from "./api";
+import {Alert, post, refusal} from "./api";
 import {h, replace} from "./dom";
 
 const REMEMBERED = "foreshock.by";
@@ -21,7 +21,7 @@ function remembered(): string {
   }
 }
 
-/** Both forms. `done` is called when the daemon has taken one. */
+/** Both forms. `done` is called when one was sent, whether or not the daemon took it. */
 export function alertActions(alert: Alert, done: () => void): HTMLElement {
   const outcome = h("output", {class: "outcome", role: "status"});
   const by =
@@ -47,14 +47,12 @@ export function alertActions(alert: Alert, done: () => void): HTMLElement {
       await post(path, {...body, by: by.value, why: why.value});
       outcome.className = "outcome good";
       outcome.textContent = said;
-      done();
     } catch (error) {
       outcome.className = "outcome bad";
-      outcome.textContent = error instanceof ApiError ?
-          `Refused: ${error.message}` :
-          "The daemon did not answer; nothing was changed. Try again.";
+      outcome.textContent = refusal(error);
     } finally {
       form.removeAttribute("aria-busy");
+      done();
     }
   }
 

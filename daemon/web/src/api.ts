@@ -1,5 +1,6 @@
 // The JSON API (docs/api.md) as types. 64-bit integers come as strings; `number()` is exact up to
 // 2^53.
+import {token} from "./token";
 import {base} from "./url";
 
 export type Int64 = string;
@@ -181,6 +182,12 @@ export class ApiError extends Error {
 /** No answer came: the daemon is away, or something between it and the browser. */
 export class Unreachable extends Error {}
 
+/** Why an action was not taken, for whoever wanted it. */
+export function refusal(error: unknown): string {
+  return error instanceof ApiError ? `Refused: ${error.message}` :
+                                     "The daemon did not answer; nothing was changed. Try again.";
+}
+
 const ANSWER_WITHIN_MS = 20_000;
 
 export function target(path: string, parameters: Parameters): string {
@@ -199,7 +206,9 @@ async function ask<T>(url: string, options: RequestInit, signal?: AbortSignal): 
   signal?.addEventListener("abort", abort);
   const timer = setTimeout(abort, ANSWER_WITHIN_MS);
   try {
-    const response = await fetch(url, {...options, signal: controller.signal});
+    const headers = new Headers(options.headers);
+    if (token() !== "") headers.set("Authorization", `Bearer ${token()}`);
+    const response = await fetch(url, {...options, headers, signal: controller.signal});
     const text = await response.text();
     let json: any = null;
     try {

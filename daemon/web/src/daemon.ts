@@ -1,5 +1,5 @@
 // The daemon's own health, and the silences in force.
-import {ApiError, get, post, Silence, Status} from "./api";
+import {get, post, refusal, Silence, Status} from "./api";
 import {button, h, link, Memo, notice, replace} from "./dom";
 
 import {bytes, duration, short, time, whole} from "./format";
@@ -76,9 +76,7 @@ export function daemonView(shared: Shared): View {
       outcome.textContent = "The silence is over; what it kept quiet is told if it still fires.";
     } catch (error) {
       outcome.className = "outcome bad";
-      outcome.textContent = error instanceof ApiError ?
-          `Refused: ${error.message}` :
-          "The daemon did not answer; nothing was changed. Try again.";
+      outcome.textContent = refusal(error);
     }
     shared.again();
   }

@@ -1,6 +1,6 @@
 // Asks again and again: the view that is open, and what stands above every view. Slower when
-// nothing moves, not at all while nobody looks, and ever more rarely while the daemon does not
-// answer.
+// nothing moves, not at all while nobody looks or a token is asked for, and ever more rarely while
+// the daemon does not answer.
 import {Alert, ApiError, get, Status, Unreachable} from "./api";
 
 export interface View {
@@ -29,6 +29,8 @@ export interface Banner {
   lost(why: string, retrySeconds: number): void;
   found(): void;
   problem(message: string|null): void;
+  /** The daemon tells nothing to who shows this token, or none. */
+  locked(why: string): void;
   shared(): void;
   restarted(): void;
 }
@@ -91,6 +93,11 @@ export class Loop {
       if (signal.aborted) return;
       if (error instanceof ApiError) {
         this.failures = 0;
+        // Rounds only read: 403 is a token without the role for that.
+        if (error.status === 401 || error.status === 403) {
+          this.banner.locked(error.message);
+          return;
+        }
         this.banner.found();
         this.banner.problem(error.message);
         wait = QUIET_MS;

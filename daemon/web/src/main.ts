@@ -13,6 +13,8 @@ import {rulesView} from "./rules";
 import {runView} from "./run";
 import {runsView} from "./runs";
 import {forgetCatalogue} from "./series";
+import {forgetToken, token} from "./token";
+import {TokenForm} from "./token_form";
 import {parameter, url, view} from "./url";
 
 const VIEWS: {[view: string]: (shared: Shared) => View} = {
@@ -36,6 +38,14 @@ const IDENTITY = ["run", "id"];
 const main = h("main", {id: "main", tabindex: -1});
 const nav = h("nav", {class: "main-nav", "aria-label": "Views"});
 const pulse = h("span", {class: "pulse", role: "status"});
+const forget = button("Forget token", {
+  hidden: true,
+  class: "tool",
+  click: () => {
+    forgetToken();
+    location.reload();  // and with it everything that was shown
+  }
+});
 const lost = h("div", {class: "banner lost", role: "alert", hidden: true});
 const problem = h("div", {class: "banner problem", role: "alert", hidden: true});
 const news = h("div", {class: "visually-hidden", "aria-live": "assertive"});
@@ -47,6 +57,7 @@ let version = "";
 let outdated = "";
 let known: Set<string>|null = null;
 const navMemo = new Memo();
+const tokenForm = new TokenForm(() => loop.now());
 
 const banner: Banner = {
   lost(why, retrySeconds) {
@@ -68,9 +79,13 @@ const banner: Banner = {
     pulse.className = "pulse bad";
   },
   found() {
-    clearInterval(countdown);
-    lostSince = null;
-    lost.hidden = true;
+    answered();
+    if (tokenForm.root.isConnected) {
+      tokenForm.root.replaceWith(main);
+      main.focus({preventScroll: true});
+      setTimeout(open);  // anew, where it has a width; when this round is over
+    }
+    forget.hidden = token() === "";
     pulse.textContent = `as of ${new Date().toLocaleTimeString()}`;
     pulse.className = "pulse";
     main.removeAttribute("aria-busy");
@@ -80,6 +95,17 @@ const banner: Banner = {
     const text = message ?? outdated;
     problem.hidden = text === "";
     problem.textContent = text;
+  },
+  locked(why) {
+    answered();
+    main.replaceWith(tokenForm.root);
+    tokenForm.ask(why);
+    forget.hidden = true;
+    banner.problem(null);
+    pulse.textContent = "";
+    loop.shared.firing = [];
+    navigation([]);
+    title();
   },
   shared() {
     const grave = loop.shared.firing.filter((alert) => alert.severity !== "info");
@@ -98,6 +124,13 @@ const banner: Banner = {
 };
 
 const loop = new Loop(banner);
+
+/** The daemon is there, whatever it said. */
+function answered(): void {
+  clearInterval(countdown);
+  lostSince = null;
+  lost.hidden = true;
+}
 
 function grave(): number {
   return loop.shared.firing.filter((alert) => alert.severity !== "info").length;
@@ -197,6 +230,7 @@ addEventListener("resize", () => {
 
 document.body.replaceChildren(
     h("a", {href: "#main", class: "skip"}, "Skip to the content"),
-    h("header", {class: "top"}, link(url("runs"), {class: "brand"}, "Foreshock"), nav, pulse), lost,
-    problem, news, main);
+    h("header", {class: "top"}, link(url("runs"), {class: "brand"}, "Foreshock"), nav, pulse,
+      forget),
+    lost, problem, news, main);
 open();
