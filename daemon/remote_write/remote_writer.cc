@@ -113,8 +113,6 @@ void RemoteWriter::Stop(absl::Duration grace) {
   reader_.join();
   {
     MutexLock lock(&mutex_);
-    added_ = true;
-    changed_.NotifyAll();
     while (!sent_all_) {
       const absl::Duration left = until - deps_.clock->Steady();
       if (left <= absl::ZeroDuration()) break;
@@ -134,6 +132,8 @@ void RemoteWriter::ReadLoop() {
     if (stop_) {  // a millisecond later: a series has one value at a time
       queue_.Add(encoder_.Encode({}, now + absl::Milliseconds(1)));
       reading_ = false;
+      added_ = true;  // at once with it: the sender ends when nothing is read and nothing added
+      changed_.NotifyAll();
       return;
     }
     added_ = true;
