@@ -42,10 +42,7 @@ class LoadRank::Call final : public grpc::ClientBidiReactor<v1::PushRequest, v1:
     }
     RemoveHold();
   }
-  void OnWriteDone(bool ok) override {
-    if (std::exchange(greeting_, false)) return;  // the HelloAck says how it went
-    rank_->OnWritten(ok);
-  }
+  void OnWriteDone(bool ok) override { rank_->OnWritten(ok); }
   void OnDone(const grpc::Status& status) override {
     rank_->OnEnd(status);
     delete this;
@@ -56,7 +53,6 @@ class LoadRank::Call final : public grpc::ClientBidiReactor<v1::PushRequest, v1:
   grpc::ClientContext context_;
   v1::PushRequest hello_;
   v1::PushResponse response_;
-  bool greeting_ = true;
 };
 
 LoadRank::LoadRank(const LoadOptions& options, const ReportMaker& maker, uint32_t rank,
@@ -74,7 +70,7 @@ void LoadRank::Connect(absl::Time now) {
   MutexLock lock(&mutex_);
   if (stopped_ || now < connect_at_) return;
   connect_at_ = absl::InfiniteFuture();  // until the stream ends
-  writing_ = false;
+  writing_ = true;  // the Hello, whose answer may be heard before its OnWriteDone
   declared_ = false;
   goodbye_written_ = false;
   call_ = new Call(this);
