@@ -276,8 +276,7 @@ class HttpServer::Impl {
         }
         continue;
       }
-      int waiting = fd;
-      if (!waiting_.TryPush(std::move(waiting), 0)) {
+      if (!waiting_.TryPush(int{fd}, 0)) {
         ++connections_refused_;
         static constexpr absl::string_view kBusy =
             "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
