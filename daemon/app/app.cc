@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/app/listener.h"
 #include "daemon/app/live_state.h"
 #include "daemon/app/version.h"
@@ -316,6 +317,7 @@ absl::Status App::Parts::StartGrpc() {
   grpc_ = std::make_unique<GrpcServer>(
       GrpcServer::Options{.address = config_.grpc_listen,
                           .message_bytes_max = config_.ingest.limits.message_bytes_max,
+                          .memory_bytes_max = config_.grpc_memory_bytes_max,
                           .tls = tls_.get()});
   grpc_->Add(v1::IngestService::service_full_name(), ingest_.get());
   grpc_->Add(v1::QueryService::service_full_name(), query_->grpc());
@@ -392,10 +394,12 @@ void App::Parts::KeepWithoutRestart(const Config& fresh) const {
   reloadable.access = config_.access;
   reloadable.external_url = config_.external_url;
   reloadable.log_level = config_.log_level;
-  if (FormatConfig(reloadable) != FormatConfig(config_)) {
+  const std::vector<std::string> waiting = ChangedKeys(config_, reloadable);
+  if (!waiting.empty()) {
     LogWarning("app",
                "the configuration changed in settings that need a restart; they stay as "
-               "they were (reloaded are rules, notifiers, tokens, external_url and log_level)");
+               "they were (reloaded are rules, notifiers, tokens, external_url and log_level)",
+               {{"keys", absl::StrJoin(waiting, ", ")}});
   }
 }
 
