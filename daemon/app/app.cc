@@ -187,7 +187,9 @@ absl::Status App::Parts::StartCore() {
               [this](const v1::Alert& alert) { return !silences_->Matching(alert).empty(); }});
   FORESHOCK_RETURN_IF_ERROR(FillOutbox());
   snapshots_ = std::make_unique<SnapshotBuilder>(config_.snapshot, &clock_);
-  listener_ = std::make_unique<AppListener>(snapshots_.get(), outbox_.get(), &clock_);
+  listener_ = std::make_unique<AppListener>(
+      config_.snapshot, snapshots_.get(), outbox_.get(),
+      [this](const auto& run) { return store_->Alerts(run); }, &clock_);
   Pipeline::Options options = config_.pipeline;
   options.limits = ToProto(config_.ingest.limits);
   options.version = kVersion;
@@ -215,7 +217,7 @@ absl::Status App::Parts::FillOutbox() {
       const bool goes_on = row.alert().state() == v1::ALERT_STATE_FIRING && !ended;
       if (row.undelivered() || goes_on) outbox_->Offer(row);
     }
-    if (ended) outbox_->SetQuiet(run.name(), QuietFrom(state, clock_.Now()));
+    if (ended) outbox_->SetRunEnd(run.name(), RunEndOf(state, config_.snapshot, clock_.Now()));
   }
   return absl::OkStatus();
 }
