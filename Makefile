@@ -94,7 +94,7 @@ sanitize: ## all tests that run our C++ under AddressSanitizer and UBSan, then T
 lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety analysis
 	@deploy/install-deps.sh build test dev
 	@/usr/bin/python3 tests/lint/lint.py --format
-	@deploy/build.sh tidy foreshockd foreshock
+	@deploy/build.sh tidy foreshockd foreshock foreshock-proxy foreshock_client
 
 format: ## format all C++ and TypeScript files in place
 	@deploy/install-deps.sh dev

@@ -194,9 +194,10 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
     }
     const bool taken = pool_.TryRun([this, request, response, function, reactor] {
       absl::StatusOr<Response> answer = (answers_->*function)(*request);
+      const grpc::Status end = ToGrpc(answer.status());
       if (answer.ok()) *response = *std::move(answer);
       places_.Give();  // before Finish: after it the server may be gone
-      reactor->Finish(ToGrpc(answer.status()));
+      reactor->Finish(end);
     });
     if (!taken) {
       places_.Give();

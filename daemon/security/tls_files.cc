@@ -167,14 +167,14 @@ std::string TlsFiles::Stamp() const {
 // Reads without the lock: who connects meanwhile gets what there was before.
 absl::Status TlsFiles::Take(const std::string& stamp) {
   absl::StatusOr<TlsMaterial> fresh = ReadTls(options_, nullptr);
-  const bool taken = fresh.ok();
-  const absl::Time expires = taken ? fresh->expires : absl::Time();
+  const absl::Status read = fresh.status();
+  const absl::Time expires = read.ok() ? fresh->expires : absl::Time();
   {
     MutexLock lock(&mutex_);
     stamp_ = stamp;
-    if (taken) current_ = std::make_shared<const TlsMaterial>(*std::move(fresh));
+    if (read.ok()) current_ = std::make_shared<const TlsMaterial>(*std::move(fresh));
   }
-  if (!taken) return Annotate(fresh.status(), "TLS");
+  if (!read.ok()) return Annotate(read, "TLS");
   const std::string until = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", expires, absl::UTCTimeZone());
   if (expires <= clock_->Now()) {
     LogError("tls", "the certificate has expired: clients will refuse it",

@@ -17,7 +17,6 @@
 namespace foreshock {
 
 using yaml_internal::Kind;
-using yaml_internal::Mark;
 using yaml_internal::Tree;
 using yaml_internal::Value;
 
