@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/app/listener.h"
 #include "daemon/app/live_state.h"
 #include "daemon/app/version.h"
@@ -186,7 +187,9 @@ absl::Status App::Parts::StartCore() {
               [this](const v1::Alert& alert) { return !silences_->Matching(alert).empty(); }});
   FORESHOCK_RETURN_IF_ERROR(FillOutbox());
   snapshots_ = std::make_unique<SnapshotBuilder>(config_.snapshot, &clock_);
-  listener_ = std::make_unique<AppListener>(snapshots_.get(), outbox_.get(), &clock_);
+  listener_ = std::make_unique<AppListener>(
+      config_.snapshot, snapshots_.get(), outbox_.get(),
+      [this](const auto& run) { return store_->Alerts(run); }, &clock_);
   Pipeline::Options options = config_.pipeline;
   options.limits = ToProto(config_.ingest.limits);
   options.version = kVersion;
@@ -214,7 +217,7 @@ absl::Status App::Parts::FillOutbox() {
       const bool goes_on = row.alert().state() == v1::ALERT_STATE_FIRING && !ended;
       if (row.undelivered() || goes_on) outbox_->Offer(row);
     }
-    if (ended) outbox_->SetQuiet(run.name(), QuietFrom(state, clock_.Now()));
+    if (ended) outbox_->SetRunEnd(run.name(), RunEndOf(state, config_.snapshot, clock_.Now()));
   }
   return absl::OkStatus();
 }
@@ -316,6 +319,7 @@ absl::Status App::Parts::StartGrpc() {
   grpc_ = std::make_unique<GrpcServer>(
       GrpcServer::Options{.address = config_.grpc_listen,
                           .message_bytes_max = config_.ingest.limits.message_bytes_max,
+                          .memory_bytes_max = config_.grpc_memory_bytes_max,
                           .tls = tls_.get()});
   grpc_->Add(v1::IngestService::service_full_name(), ingest_.get());
   grpc_->Add(v1::QueryService::service_full_name(), query_->grpc());
@@ -392,10 +396,12 @@ void App::Parts::KeepWithoutRestart(const Config& fresh) const {
   reloadable.access = config_.access;
   reloadable.external_url = config_.external_url;
   reloadable.log_level = config_.log_level;
-  if (FormatConfig(reloadable) != FormatConfig(config_)) {
+  const std::vector<std::string> waiting = ChangedKeys(config_, reloadable);
+  if (!waiting.empty()) {
     LogWarning("app",
                "the configuration changed in settings that need a restart; they stay as "
-               "they were (reloaded are rules, notifiers, tokens, external_url and log_level)");
+               "they were (reloaded are rules, notifiers, tokens, external_url and log_level)",
+               {{"keys", absl::StrJoin(waiting, ", ")}});
   }
 }
 

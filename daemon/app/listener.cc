@@ -1,27 +1,30 @@
 #include "daemon/app/listener.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "daemon/base/log.h"
+
 namespace foreshock {
 namespace {
 
 // A scrape sees values at most this old; a busy run commits thousands of times a second.
 constexpr absl::Duration kPublishInterval = absl::Milliseconds(200);
 
-// A run that has ended, or that no rank has spoken for.
-constexpr absl::Duration kEndedRepeated = absl::Minutes(15);
-constexpr absl::Duration kSilentRepeated = absl::Hours(24);
-
 }  // namespace
 
-absl::Time QuietFrom(v1::RunState state, absl::Time now) {
+std::optional<RunEnd> RunEndOf(v1::RunState state, const SnapshotOptions& options, absl::Time now) {
   switch (state) {
     case v1::RUN_STATE_FINISHED:
+      return RunEnd{"the run finished", now, now + options.finished_stay};
     case v1::RUN_STATE_FAILED:
+      return RunEnd{"the run failed", now, now + options.finished_stay};
     case v1::RUN_STATE_PREEMPTED:
-      return now + kEndedRepeated;
+      return RunEnd{"the run was preempted", now, now + options.finished_stay};
     case v1::RUN_STATE_SILENT:
-      return now + kSilentRepeated;
+      return RunEnd{"no rank speaks for the run any more", now, now + options.silent_stay};
     default:
-      return absl::InfiniteFuture();
+      return std::nullopt;
   }
 }
 
@@ -43,10 +46,10 @@ void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>
                       .attempt = newest.attempt,
                       .world_size = newest.world_size,
                       .ranks_connected = newest.ranks_connected});
-  outbox_->SetQuiet(run, QuietFrom(newest.state, clock_->Now()));
   // A run is first heard of as it was before: what a restart reads back is no news.
-  uint32_t& known = attempts_[run];
-  if (known != 0 && newest.attempt > known && attempts.size() > 1) {
+  Known& known = known_[run];
+  TellEnd(run, newest.state, &known);
+  if (known.attempt != 0 && newest.attempt > known.attempt && attempts.size() > 1) {
     outbox_->OfferChange({.run = run,
                           .attempt = newest.attempt,
                           .world_size = newest.world_size,
@@ -54,14 +57,40 @@ void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>
                           .last_step = attempts[attempts.size() - 2].last_step,
                           .at = clock_->Now()});
   }
-  known = newest.attempt;
+  known.attempt = newest.attempt;
+  known.state = newest.state;
   changed_ = true;
+}
+
+void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* known) {
+  if (state == known->state) return;  // it ended when it ended
+  const absl::Time now = clock_->Now();
+  const std::optional<RunEnd> end = RunEndOf(state, options_, now);
+  outbox_->SetRunEnd(run, end);
+  if (end.has_value()) {
+    // Of one that is heard of as ended the process before this one has told.
+    const bool first = known->state == v1::RUN_STATE_UNSPECIFIED;
+    known->told_from = std::min(known->told_from, first ? absl::InfinitePast() : end->told_at);
+    return;
+  }
+  if (now < std::exchange(known->told_from, absl::InfiniteFuture())) return;
+  // What fired when it ended may have been told as over; an alert that fires on is no news by
+  // itself.
+  const absl::StatusOr<std::vector<model::AlertRow>> rows = alerts_(run);
+  if (!rows.ok()) {
+    LogError("app", "alerts that fire on in a run that goes on are not told until a restart",
+             {{"run", run}, {"error", std::string(rows.status().message())}});
+    return;
+  }
+  for (const model::AlertRow& row : *rows) {
+    if (row.alert().state() == v1::ALERT_STATE_FIRING) outbox_->Offer(row);
+  }
 }
 
 void AppListener::OnRunDeleted(const std::string& run) {
   snapshots_->RemoveRun(run);
   outbox_->DropRun(run);
-  attempts_.erase(run);
+  known_.erase(run);
   changed_ = true;
 }
 

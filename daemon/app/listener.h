@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/exporter/snapshot_builder.h"
@@ -17,8 +21,16 @@ namespace foreshock {
 // On the pipeline's writer's thread.
 class AppListener final : public PipelineListener {
  public:
-  AppListener(SnapshotBuilder* snapshots, Outbox* outbox, const Clock* clock)
-      : snapshots_(snapshots), outbox_(outbox), clock_(clock) {}
+  // The stored rows of a run's alerts.
+  using AlertsOf = std::function<absl::StatusOr<std::vector<model::AlertRow>>(const std::string&)>;
+
+  AppListener(SnapshotOptions options, SnapshotBuilder* snapshots, Outbox* outbox, AlertsOf alerts,
+              const Clock* clock)
+      : options_(options),
+        snapshots_(snapshots),
+        outbox_(outbox),
+        alerts_(std::move(alerts)),
+        clock_(clock) {}
 
   void OnStep(const ClosedStep& step) override;
   void OnAlert(const model::AlertRow& row, bool restored) override;
@@ -27,15 +39,27 @@ class AppListener final : public PipelineListener {
   void OnRound() override;
 
  private:
+  struct Known {
+    uint32_t attempt = 0;  // the newest
+    v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
+    // Since when what fires in it may have left the outbox.
+    absl::Time told_from = absl::InfiniteFuture();
+  };
+
+  void TellEnd(const std::string& run, v1::RunState state, Known* known);
+
+  const SnapshotOptions options_;
   SnapshotBuilder* const snapshots_;
   Outbox* const outbox_;
+  const AlertsOf alerts_;
   const Clock* const clock_;
-  std::map<std::string, uint32_t> attempts_;  // the newest that is known, by run
+  std::map<std::string, Known> known_;  // by run
   bool changed_ = false;
   absl::Time publish_at_ = absl::InfinitePast();
 };
 
-// When what fires in a run that stands like that is no longer repeated: nothing will end it.
-absl::Time QuietFrom(v1::RunState state, absl::Time now);
+// Of a run that comes to stand like that now; unset: it goes on. Its alerts are told as over when
+// it leaves /metrics.
+std::optional<RunEnd> RunEndOf(v1::RunState state, const SnapshotOptions& options, absl::Time now);
 
 }  // namespace foreshock

@@ -1,6 +1,8 @@
 #include "daemon/config/config.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -63,6 +65,11 @@ void ReadGrpc(const YamlNode& node, Config* config) {
   IngestLimits& limits = config->ingest.limits;
   limits.message_bytes_max =
       node.Get("message_max").Bytes({64 << 10, 1 * kGiB}, limits.message_bytes_max);
+  // Less than two messages, and one that is being read would hold up all the others.
+  const uint64_t two_messages = 2 * limits.message_bytes_max;
+  config->grpc_memory_bytes_max =
+      node.Get("memory_max")
+          .Bytes({two_messages, 1 * kTiB}, std::max(config->grpc_memory_bytes_max, two_messages));
   limits.streams_max =
       static_cast<uint32_t>(node.Get("streams_max").Int({1, 1 << 20}, limits.streams_max));
   limits.streams_per_run_max = static_cast<uint32_t>(
@@ -124,6 +131,20 @@ std::string Text(absl::Duration duration) { return absl::FormatDuration(duration
 
 absl::string_view Text(Precision precision) {
   return precision == Precision::kDeclared ? "declared" : "lossless";
+}
+
+// What FormatConfig wrote, by "section.key" and, of what is no section, by "key".
+std::map<std::string, std::string> ByKey(const std::string& text) {
+  std::map<std::string, std::string> values;
+  YamlDocument document("config", text);
+  for (const auto& [name, node] : document.root().Entries()) {
+    const auto entries = node.Entries();
+    if (entries.empty()) values[name] = node.Canonical();
+    for (const auto& [key, value] : entries) {
+      values[absl::StrCat(name, ".", key)] = value.Canonical();
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -199,6 +220,7 @@ std::string FormatConfig(const Config& config) {
   return absl::StrCat("data_directory: ", config.store.directory,                             //
                       "\ngrpc:\n  listen: \"", config.grpc_listen, "\"",                      //
                       "\n  message_max: ", config.ingest.limits.message_bytes_max,            //
+                      "\n  memory_max: ", config.grpc_memory_bytes_max,                       //
                       "\n  streams_max: ", config.ingest.limits.streams_max,                  //
                       "\n  streams_per_run_max: ", config.ingest.limits.streams_per_run_max,  //
                       "\nhttp:\n  listen: \"", config.http.listen, "\"",                      //
@@ -243,6 +265,16 @@ std::string FormatConfig(const Config& config) {
                       "\nexternal_url: \"", config.external_url, "\"",              //
                       "\nlog_level: ", config.log_level,                            //
                       "\nshutdown_deadline: ", Text(config.shutdown_deadline), "\n");
+}
+
+std::vector<std::string> ChangedKeys(const Config& before, const Config& after) {
+  const std::map<std::string, std::string> old = ByKey(FormatConfig(before));
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : ByKey(FormatConfig(after))) {
+    const auto found = old.find(key);
+    if (found == old.end() || found->second != value) changed.push_back(key);
+  }
+  return changed;
 }
 
 }  // namespace foreshock

@@ -37,6 +37,7 @@ struct Config {
   HttpOptions http;
   IngestService::Options ingest;
   std::string grpc_listen = std::string(kDefaultGrpcListen);
+  uint64_t grpc_memory_bytes_max = uint64_t{1} << 30;
   bool reload_over_http = false;  // POST /-/reload
   bool actions_over_http = true;  // POST /api/v1/...: acknowledge, silence
   TlsOptions tls;                 // of both ports
@@ -63,5 +64,8 @@ absl::StatusOr<std::string> CheckExposure(const Config& config);
 
 // The configuration in force as a file that LoadConfig would read.
 std::string FormatConfig(const Config& config);
+
+// The keys in which they differ, as docs/config.md names them: "grpc.listen", "remote_write".
+std::vector<std::string> ChangedKeys(const Config& before, const Config& after);
 
 }  // namespace foreshock

@@ -23,6 +23,18 @@ constexpr size_t kUnreadBytes = 256u << 10;
 
 }  // namespace
 
+std::string PeerAddress(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  char host[NI_MAXHOST] = "";
+  auto* generic = reinterpret_cast<sockaddr*>(&peer);
+  if (getpeername(fd, generic, &size) != 0 ||
+      getnameinfo(generic, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  return host;
+}
+
 Connection::Connection(int fd, const TlsMaterial* tls, bool client_cert)
     : fd_(fd), tls_(tls == nullptr ? nullptr : SSL_new(tls->context.get()), SSL_free) {
   if (tls_ == nullptr) return;
@@ -166,17 +178,5 @@ void Connection::FinishUnread() {
 }
 
 void Connection::Cut() const { shutdown(fd_, SHUT_RDWR); }
-
-std::string Connection::peer_address() const {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof(peer);
-  char host[NI_MAXHOST] = "";
-  auto* generic = reinterpret_cast<sockaddr*>(&peer);
-  if (getpeername(fd_, generic, &size) != 0 ||
-      getnameinfo(generic, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "";
-  }
-  return host;
-}
 
 }  // namespace foreshock::http_internal

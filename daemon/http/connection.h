@@ -16,6 +16,9 @@ struct ssl_st;  // SSL
 
 namespace foreshock::http_internal {
 
+// "10.1.2.3", without the port; "" of a peer that is gone.
+std::string PeerAddress(int fd);
+
 // Thread-compatible; Cut may be called from another thread.
 class Connection {
  public:
@@ -50,7 +53,7 @@ class Connection {
   // Ends reads and writes at once.
   void Cut() const;
 
-  std::string peer_address() const;
+  std::string peer_address() const { return PeerAddress(fd_); }
 
  private:
   static constexpr size_t kBufferBytes = 4096;

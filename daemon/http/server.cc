@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "daemon/base/bounded_queue.h"
 #include "daemon/base/check.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -25,13 +24,16 @@
 #include "daemon/http/connection.h"
 #include "daemon/http/listener.h"
 #include "daemon/http/routes.h"
+#include "daemon/http/waiting_room.h"
 
 namespace foreshock {
 namespace {
 
 using http_internal::Connection;
 using http_internal::Listener;
+using http_internal::PeerAddress;
 using http_internal::Routes;
+using http_internal::WaitingRoom;
 
 constexpr int kBacklog = 128;
 constexpr size_t kPathBytesMax = 1024;
@@ -109,7 +111,7 @@ class HttpServer::Impl {
   Impl(HttpOptions options, TlsFiles* tls)
       : options_(std::move(options)),
         tls_(tls),
-        waiting_({.items_max = options_.connections_waiting_max, .bytes_max = SIZE_MAX}) {
+        waiting_(options_.connections_waiting_max, options_.threads) {
     SetUpEngine();
   }
 
@@ -276,47 +278,46 @@ class HttpServer::Impl {
         }
         continue;
       }
-      if (!waiting_.TryPush(int{fd}, 0)) {
+      if (const auto refused = waiting_.Enter({fd, PeerAddress(fd)}); refused.has_value()) {
         ++connections_refused_;
         static constexpr absl::string_view kBusy =
             "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
             "Connection: close\r\n\r\n";
         if (tls_ == nullptr) {
           [[maybe_unused]] const ssize_t sent =
-              send(fd, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+              send(refused->fd, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
-        close(fd);
+        close(refused->fd);
       }
     }
   }
 
   void WorkLoop() {
-    while (true) {
-      const std::vector<int> next = waiting_.PopAll(1);
-      if (next.empty()) break;
+    while (const auto guest = waiting_.Next()) {
       const auto material = tls_ == nullptr ? nullptr : tls_->Current();
-      Connection connection(next[0], material.get(),
-                            tls_ != nullptr && tls_->options().http_client_cert);
       try {
-        Serve(&connection);
+        Connection connection(guest->fd, material.get(),
+                              tls_ != nullptr && tls_->options().http_client_cert);
+        Serve(&connection, guest->address);
       } catch (const std::exception& error) {
         LogEvery("http.serve", LogLevel::kError, "http", "a connection failed",
                  {{"what", error.what()}});
       }
+      waiting_.Leave(guest->address);
     }
     MutexLock lock(&mutex_);
     --workers_running_;
     worker_ended_.NotifyAll();
   }
 
-  void Serve(Connection* connection) {
+  void Serve(Connection* connection, const std::string& address) {
     const BusyGuard busy(&mutex_, &busy_, connection);
     const auto idle = absl::ToChronoNanoseconds(options_.idle_timeout);
     const auto read = absl::ToChronoNanoseconds(options_.read_timeout);
     const auto write = absl::ToChronoNanoseconds(options_.write_timeout);
     bool first = true;
     // An idle connection makes room as soon as another one waits for a thread.
-    const auto give_up = [&] { return stopping_ || (!first && waiting_.size() > 0); };
+    const auto give_up = [&] { return stopping_ || (!first && waiting_.Wanted(address)); };
     while (connection->WaitForRequest(idle, give_up)) {
       connection->BeginRequest(options_.header_bytes_max, read, write);
       Stream stream(connection);
@@ -359,7 +360,7 @@ class HttpServer::Impl {
   Routes routes_;        // constant after Start
   HttpGuard guard_;      // likewise; null: all may ask
   Engine engine_;        // constant after the constructor
-  BoundedQueue<int> waiting_;
+  WaitingRoom waiting_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> client_errors_{0};

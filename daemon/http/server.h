@@ -50,10 +50,12 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 using HttpGuard = std::function<absl::Status(const HttpRequest&)>;
 
 struct HttpOptions {
-  std::string listen = "127.0.0.1:0";    // host:port, [IPv6]:port or :port; port 0 picks a free one
-  size_t threads = 4;                    // requests answered at once
-  size_t connections_waiting_max = 256;  // accepted and waiting for a thread; more get a 503
-  size_t header_bytes_max = 16u << 10;   // request line and headers together; a line is <= 8 KiB
+  std::string listen = "127.0.0.1:0";  // host:port, [IPv6]:port or :port; port 0 picks a free one
+  size_t threads = 4;                  // requests answered at once
+  // Accepted and waiting for a thread. Of more than that, and of the threads, no client's address
+  // gets all (waiting_room.h); who must go gets a 503.
+  size_t connections_waiting_max = 256;
+  size_t header_bytes_max = 16u << 10;  // request line and headers together; a line is <= 8 KiB
   size_t body_bytes_max = 1u << 20;
   absl::Duration read_timeout = absl::Seconds(5);    // first to last byte of a request
   absl::Duration write_timeout = absl::Seconds(30);  // first to last byte of a response

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,8 @@ Labels LabelsOf(const v1::Alert& alert, const std::string& severity) {
   return labels;
 }
 
-Json AnnotationsOf(const v1::Alert& alert, const std::string& external_url) {
+Json AnnotationsOf(const v1::Alert& alert, const std::string& end_reason,
+                   const std::string& external_url) {
   Json annotations = Json::object();
   static const std::map<std::string, std::string> kNames = {
       {"What", "summary"},
@@ -49,6 +51,7 @@ Json AnnotationsOf(const v1::Alert& alert, const std::string& external_url) {
     }
   }
   annotations["alert_id"] = alert.id();
+  if (!end_reason.empty()) annotations["ended"] = end_reason;
   return annotations;
 }
 
@@ -75,19 +78,20 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
     entry.firing = firing;
     entry.started_unix_ns = row.fired_unix_ns();
     const absl::Time started = absl::FromUnixNanos(row.fired_unix_ns());
-    entry.json = {{"labels", std::move(labels)},
-                  {"annotations", AnnotationsOf(row.alert(), options_.external_url)},
-                  {"startsAt", TimeText(started)},
-                  {"endsAt", TimeText(std::max(started, ends))}};
+    entry.json = {
+        {"labels", std::move(labels)},
+        {"annotations", AnnotationsOf(row.alert(), EndReason(message, row), options_.external_url)},
+        {"startsAt", TimeText(started)},
+        {"endsAt", TimeText(std::max(started, ends))}};
     const std::string url = AlertUrl(options_.external_url, row.alert());
     if (!url.empty()) entry.json["generatorURL"] = url;
   };
   for (const auto& row : message.alerts) {
     const v1::Alert& alert = row->alert();
-    const bool firing = alert.state() == v1::ALERT_STATE_FIRING;
-    add(*row, alert.severity(), firing,
-        firing ? message.now + kEndsAfterResends * options_.resend
-               : std::min(message.now, absl::FromUnixNanos(row->ended_unix_ns())));
+    const std::optional<absl::Time> over = OverSince(message, *row);
+    add(*row, alert.severity(), /*firing=*/!over.has_value(),
+        over.has_value() ? std::min(message.now, *over)
+                         : message.now + kEndsAfterResends * options_.resend);
     // The severity is part of the name: under the one before it ended when it rose.
     const model::Delivery* const delivery = FindDelivery(*row, options_.notifier);
     for (int i = 0; delivery != nullptr && i < delivery->told_size(); ++i) {

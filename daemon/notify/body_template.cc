@@ -77,9 +77,9 @@ void AddFields(const google::protobuf::Descriptor& message, std::set<std::string
 
 const std::set<std::string>& KnownNames() {
   static const std::set<std::string> names = [] {
-    std::set<std::string> all = {"version", "status",  "group",         "run",
-                                 "run_url", "summary", "alerts",        "more",
-                                 "first",   "last",    "fired_unix_ns", "ended_unix_ns"};
+    std::set<std::string> all = {"version",       "status",        "group",     "run",   "run_url",
+                                 "summary",       "alerts",        "more",      "first", "last",
+                                 "fired_unix_ns", "ended_unix_ns", "end_reason"};
     AddFields(*v1::Alert::descriptor(), &all);
     return all;
   }();

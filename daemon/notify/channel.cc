@@ -18,21 +18,20 @@ constexpr absl::Duration kRecordRetry = absl::Seconds(1);
 constexpr absl::Duration kLookAgain = absl::Seconds(5);
 constexpr size_t kStateAlertsMax = 256;  // of one message
 
+// Of the messages that stand: those that were told as over with the run do not.
 std::optional<Severity> GravestTold(const model::Delivery* delivery) {
   std::optional<Severity> gravest;
   if (delivery == nullptr) return gravest;
   for (const model::Delivery::Told& told : delivery->told()) {
+    if (told.run_ended()) continue;
     const Severity severity = ParseSeverity(told.severity()).value_or(Severity::kCritical);
     gravest = std::max(gravest.value_or(severity), severity);
   }
   return gravest;
 }
 
-bool IsOver(const model::AlertRow& row) { return row.alert().state() == v1::ALERT_STATE_RESOLVED; }
-
-// Names a message by an alert of it: stable while the alert goes on.
-std::string GroupName(const model::AlertRow& row) {
-  return absl::StrCat(row.alert().id(), "/", SeverityName(SeverityOf(row.alert())));
+bool WasTold(const model::Delivery* delivery) {
+  return delivery != nullptr && !delivery->told().empty();
 }
 
 }  // namespace
@@ -57,9 +56,9 @@ void Channel::Offer(std::shared_ptr<const model::AlertRow> row, uint64_t version
   inbox_[id] = {std::move(row), version};
 }
 
-void Channel::SetQuiet(const std::string& run, absl::Time time) {
+void Channel::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
   MutexLock lock(&mutex_);
-  inbox_quiet_[run] = time;
+  inbox_run_ends_[run] = end;
 }
 
 void Channel::DropRun(const std::string& run) {
@@ -114,13 +113,16 @@ void Channel::TakeInbox() {
       changes_.push_back(std::move(change));
       if (changes_.size() > kChangesMax) changes_.pop_front();
     }
-    for (const auto& [run, time] : std::exchange(inbox_quiet_, {})) {
-      quiet_[run] = time;
-      if (time == absl::InfiniteFuture()) quiet_.erase(run);
+    for (auto& [run, end] : std::exchange(inbox_run_ends_, {})) {
+      if (end.has_value()) {
+        run_ends_[run] = *std::move(end);
+      } else {
+        run_ends_.erase(run);
+      }
     }
   }
   for (const std::string& run : dropped) {
-    quiet_.erase(run);
+    run_ends_.erase(run);
     std::erase_if(entries_,
                   [&run](const auto& item) { return item.second.row->alert().run() == run; });
   }
@@ -162,36 +164,57 @@ bool Channel::Wanted(Entry* entry) {
   return !filtered && !silenced;
 }
 
-Channel::Need Channel::NeedOf(Entry* entry) {
+Channel::Need Channel::NeedOf(Entry* entry, absl::Time now) {
   const model::AlertRow& row = *entry->row;
   const model::Delivery* const delivery = FindDelivery(row, options_.notifier);
   const std::optional<Severity> told = GravestTold(delivery);
   const Severity severity = SeverityOf(row.alert());
-  const bool news = !told.has_value() || (!IsOver(row) && severity > *told);
+  const bool over = IsOver(*entry, now);
+  // What was told as over with its run is told anew when somebody speaks for the run again.
+  const bool goes_on =
+      row.alert().state() != v1::ALERT_STATE_RESOLVED && !run_ends_.contains(row.alert().run());
+  const bool news = told.has_value() ? !over && severity > *told : goes_on || !WasTold(delivery);
   const bool refused = entry->refused.has_value() && *entry->refused >= severity;
   const bool taken_on =
       row.alert().has_acknowledgement() &&
       ParseSeverity(row.alert().acknowledgement().severity()).value_or(Severity::kCritical) >=
           severity;
   if (news && !refused && !taken_on && Wanted(entry)) return Need::kFiring;
-  if (IsOver(row) && told.has_value() && !delivery->resolved() && !entry->end_refused) {
+  if (over && told.has_value() && !delivery->resolved() && !entry->end_refused) {
     return Need::kResolved;
   }
-  if (taken_on && told.has_value() && !IsOver(row) && !delivery->acknowledged() &&
-      !entry->end_refused) {
+  if (taken_on && told.has_value() && !over && !delivery->acknowledged() && !entry->end_refused) {
     return Need::kAcknowledged;
   }
   return Need::kNothing;
 }
 
-bool Channel::IsQuiet(const Entry& entry, absl::Time now) const {
-  const auto quiet = quiet_.find(entry.row->alert().run());
-  return quiet != quiet_.end() && now >= quiet->second;
+// By itself, or with its run.
+bool Channel::IsOver(const Entry& entry, absl::Time now) const {
+  const v1::Alert& alert = entry.row->alert();
+  const auto end = run_ends_.find(alert.run());
+  return alert.state() == v1::ALERT_STATE_RESOLVED ||
+         (end != run_ends_.end() && now >= end->second.told_at);
+}
+
+v1::AlertState Channel::StateOf(const Entry& entry, absl::Time now) const {
+  return IsOver(entry, now) ? v1::ALERT_STATE_RESOLVED : v1::ALERT_STATE_FIRING;
+}
+
+// Names a message by an alert of it: stable while the alert goes on, a new one when its run does.
+std::string Channel::GroupName(const model::AlertRow& row) const {
+  std::string name = absl::StrCat(row.alert().id(), "/", SeverityName(SeverityOf(row.alert())));
+  const model::Delivery* const delivery = FindDelivery(row, options_.notifier);
+  if (delivery == nullptr) return name;
+  const auto ended = std::count_if(delivery->told().begin(), delivery->told().end(),
+                                   [](const auto& told) { return told.run_ended(); });
+  if (ended > 0) absl::StrAppend(&name, "/", ended + 1);
+  return name;
 }
 
 void Channel::TellNews(absl::Time now, bool last) {
   for (auto& [id, entry] : entries_) {
-    if (NeedOf(&entry) == Need::kNothing) entry.waits_since = absl::InfiniteFuture();
+    if (NeedOf(&entry, now) == Need::kNothing) entry.waits_since = absl::InfiniteFuture();
   }
   TellFiring(now, last);
   if (now >= not_before_) TellAcknowledged(now);
@@ -201,7 +224,7 @@ void Channel::TellNews(absl::Time now, bool last) {
 void Channel::TellFiring(absl::Time now, bool last) {
   std::map<std::string, Entries> groups;  // by run, or by alert
   for (auto& [id, entry] : entries_) {
-    if (NeedOf(&entry) != Need::kFiring) continue;
+    if (NeedOf(&entry, now) != Need::kFiring) continue;
     entry.waits_since = std::min(entry.waits_since, now);
     const bool alone = options_.group_wait <= absl::ZeroDuration();
     groups[alone ? id : entry.row->alert().run()].push_back(&entry);
@@ -246,7 +269,7 @@ void Channel::TellFiring(absl::Time now, bool last) {
 
 void Channel::TellAcknowledged(absl::Time now) {
   for (auto& [id, entry] : entries_) {
-    if (NeedOf(&entry) != Need::kAcknowledged) continue;
+    if (NeedOf(&entry, now) != Need::kAcknowledged) continue;
     entry.waits_since = std::min(entry.waits_since, now);
     const model::Delivery* const delivery = FindDelivery(*entry.row, options_.notifier);
     const std::string group = delivery->told(delivery->told_size() - 1).group();
@@ -260,19 +283,20 @@ void Channel::TellEnds(absl::Time now) {
   std::set<std::string> open;
   for (auto& [id, entry] : entries_) {
     const model::Delivery* const delivery = FindDelivery(*entry.row, options_.notifier);
-    if (delivery == nullptr || delivery->told().empty()) continue;
+    if (!WasTold(delivery)) continue;
     const int first = options_.end_every_group ? 0 : delivery->told_size() - 1;
     for (int i = first; i < delivery->told_size(); ++i) {
+      if (delivery->told(i).run_ended()) continue;
       const std::string& group = delivery->told(i).group();
       members[group].push_back(&entry);
-      if (!IsOver(*entry.row)) open.insert(group);
+      if (!IsOver(entry, now)) open.insert(group);
     }
   }
   for (const auto& [group, entries] : members) {
     if (open.contains(group) || ended_groups_.contains(group)) continue;
     Entries over;
     std::copy_if(entries.begin(), entries.end(), std::back_inserter(over),
-                 [this](Entry* entry) { return NeedOf(entry) == Need::kResolved; });
+                 [&](Entry* entry) { return NeedOf(entry, now) == Need::kResolved; });
     if (over.empty()) continue;
     for (Entry* entry : over) entry->waits_since = std::min(entry->waits_since, now);
     if (!Send(MessageKind::kResolved, over, group, now)) return;
@@ -284,19 +308,17 @@ void Channel::TellState(absl::Time now) {
   bool due = false;
   for (auto& [id, entry] : entries_) {
     const model::AlertRow& row = *entry.row;
-    const std::optional<Severity> told = GravestTold(FindDelivery(row, options_.notifier));
+    const model::Delivery* const delivery = FindDelivery(row, options_.notifier);
     const absl::Time waits_since = std::exchange(entry.waits_since, absl::InfiniteFuture());
+    const bool over = IsOver(entry, now);
     // What was over before it could be told is none of the state.
-    const bool shown =
-        IsOver(row)
-            ? told.has_value() && now < absl::FromUnixNanos(row.ended_unix_ns()) + kEndRepeated
-            : !IsQuiet(entry, now) && Wanted(&entry);
+    const bool shown = over ? WasTold(delivery) && now < EndRepeatedUntil(entry) : Wanted(&entry);
     const bool refused =
-        IsOver(row) ? entry.end_refused
-                    : entry.refused.has_value() && *entry.refused >= SeverityOf(row.alert());
+        over ? entry.end_refused
+             : entry.refused.has_value() && *entry.refused >= SeverityOf(row.alert());
     if (!shown || refused) continue;
-    const bool news =
-        entry.sent_state != row.alert().state() || (!IsOver(row) && told < SeverityOf(row.alert()));
+    const bool news = entry.sent_state != StateOf(entry, now) ||
+                      (!over && GravestTold(delivery) < SeverityOf(row.alert()));
     if (news) entry.waits_since = std::min(waits_since, now);
     due = due || news || now >= entry.sent_at + options_.resend;
     if (entry.sent_at != absl::InfinitePast()) WakeAt(entry.sent_at + options_.resend);
@@ -349,7 +371,11 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
                    absl::Time now) {
   if (options_.recorded_first && !RecordFirst(kind, entries, group, now)) return false;
   Message message{.kind = kind, .group = group, .alerts = {}, .now = now};
-  for (const Entry* entry : entries) message.alerts.push_back(entry->row);
+  for (const Entry* entry : entries) {
+    message.alerts.push_back(entry->row);
+    const auto end = run_ends_.find(entry->row->alert().run());
+    if (end != run_ends_.end() && now >= end->second.told_at) message.ended_runs.insert(*end);
+  }
   const SendResult result = notifier_->Send(message);
   switch (result.outcome) {
     case SendResult::Outcome::kTaken:
@@ -366,7 +392,7 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
                 {"error", std::string(result.status.message())}});
       for (Entry* entry : entries) {
         entry->waits_since = absl::InfiniteFuture();
-        const bool end = kind != MessageKind::kFiring || IsOver(*entry->row);
+        const bool end = kind != MessageKind::kFiring || IsOver(*entry, now);
         entry->refused = SeverityOf(entry->row->alert());
         entry->end_refused = entry->end_refused || end;
       }
@@ -375,11 +401,11 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
   failures_ = 0;
   for (Entry* entry : entries) {
     const bool repeated = options_.resend > absl::ZeroDuration() &&
-                          entry->sent_state == entry->row->alert().state() &&
+                          entry->sent_state == StateOf(*entry, now) &&
                           entry->waits_since == absl::InfiniteFuture();
     Count(repeated ? "repeated" : "sent");
     entry->sent_at = now;
-    entry->sent_state = entry->row->alert().state();
+    entry->sent_state = StateOf(*entry, now);
     entry->waits_since = absl::InfiniteFuture();
     entry->held_back = false;
   }
@@ -421,13 +447,22 @@ void Channel::MarkTold(MessageKind kind, const Entries& entries, const std::stri
     delivery.set_notifier(options_.notifier);
     const std::optional<Severity> told = GravestTold(&delivery);
     const bool state = options_.resend > absl::ZeroDuration();
+    const bool end = state ? IsOver(*entry, now) : kind == MessageKind::kResolved;
     bool changed = false;
-    if (state ? IsOver(*row) : kind == MessageKind::kResolved) {
+    if (end && row->alert().state() != v1::ALERT_STATE_RESOLVED) {  // with its run
+      for (model::Delivery::Told& message : *delivery.mutable_told()) {
+        const bool whole = state || !options_.end_every_group;
+        if (message.run_ended() || (!whole && message.group() != group)) continue;
+        message.set_run_ended(true);
+        changed = true;
+      }
+    } else if (end) {
       // With a message of its own for each severity, all of them must have ended.
       const int first = options_.end_every_group ? 0 : delivery.told_size() - 1;
       bool over = true;
       for (int i = std::max(0, first); i < delivery.told_size(); ++i) {
-        over = over && (state || ended_groups_.contains(delivery.told(i).group()));
+        over = over && (state || delivery.told(i).run_ended() ||
+                        ended_groups_.contains(delivery.told(i).group()));
       }
       changed = over && !delivery.resolved();
       if (over) delivery.set_resolved(true);
@@ -462,16 +497,19 @@ void Channel::Retry(const SendResult& result, absl::Time now) {
 
 // Whether nothing will be told of the row as it is.
 bool Channel::Over(Entry* entry, absl::Time now) {
-  const model::AlertRow& row = *entry->row;
-  if (entry->unrecorded) return false;
-  if (options_.resend <= absl::ZeroDuration()) {
-    if (NeedOf(entry) != Need::kNothing) return false;
-    return IsOver(row) || IsQuiet(*entry, now);
+  if (entry->unrecorded || !IsOver(*entry, now)) return false;
+  if (options_.resend <= absl::ZeroDuration()) return NeedOf(entry, now) == Need::kNothing;
+  return !WasTold(FindDelivery(*entry->row, options_.notifier)) || entry->end_refused ||
+         now >= EndRepeatedUntil(*entry);
+}
+
+// Of one that is over.
+absl::Time Channel::EndRepeatedUntil(const Entry& entry) const {
+  const model::AlertRow& row = *entry.row;
+  if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
+    return absl::FromUnixNanos(row.ended_unix_ns()) + kEndRepeated;
   }
-  if (!IsOver(row)) return IsQuiet(*entry, now);
-  const bool told = FindDelivery(row, options_.notifier) != nullptr;
-  return !told || entry->end_refused ||
-         now >= absl::FromUnixNanos(row.ended_unix_ns()) + kEndRepeated;
+  return run_ends_.at(row.alert().run()).told_at + kEndRepeated;
 }
 
 void Channel::Settle(absl::Time now) {

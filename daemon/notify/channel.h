@@ -73,8 +73,9 @@ class Channel {
 
   // The newest row of an alert that fires or has ended.
   void Offer(std::shared_ptr<const model::AlertRow> row, uint64_t version);
-  // What fires in the run is not repeated from `time` on: it will not end by itself any more.
-  void SetQuiet(const std::string& run, absl::Time time);
+  // What fires in the run will not end by itself any more; unset: somebody speaks for it (again),
+  // and what was told as over with the run is told anew if it is offered and fires.
+  void SetRunEnd(const std::string& run, const std::optional<RunEnd>& end);
   void DropRun(const std::string& run);
   // At most kChangesMax wait; the oldest are forgotten.
   void OfferChange(const RunChange& change);
@@ -111,8 +112,10 @@ class Channel {
   void TakeInbox();
   void Record(Entry* entry);
   bool Wanted(Entry* entry);
-  Need NeedOf(Entry* entry);
-  bool IsQuiet(const Entry& entry, absl::Time now) const;
+  Need NeedOf(Entry* entry, absl::Time now);
+  bool IsOver(const Entry& entry, absl::Time now) const;
+  v1::AlertState StateOf(const Entry& entry, absl::Time now) const;
+  std::string GroupName(const model::AlertRow& row) const;
 
   void TellNews(absl::Time now, bool last);
   void TellFiring(absl::Time now, bool last);
@@ -129,6 +132,7 @@ class Channel {
   void Retry(const SendResult& result, absl::Time now);
   void Settle(absl::Time now);
   bool Over(Entry* entry, absl::Time now);
+  absl::Time EndRepeatedUntil(const Entry& entry) const;
 
   void Count(const std::string& result, uint64_t n = 1);
   void CountFailure(const std::string& result, uint64_t n, absl::Time now);
@@ -139,11 +143,11 @@ class Channel {
   const Deps deps_;
 
   // Only in Turn.
-  std::map<std::string, Entry> entries_;     // by alert id
-  std::map<std::string, absl::Time> quiet_;  // by run
-  std::set<std::string> ended_groups_;       // whose end was told
-  std::deque<RunChange> changes_;            // to be told, oldest first
-  int failures_ = 0;                         // in a row
+  std::map<std::string, Entry> entries_;    // by alert id
+  std::map<std::string, RunEnd> run_ends_;  // by run, also of those whose time has not come
+  std::set<std::string> ended_groups_;      // whose end was told
+  std::deque<RunChange> changes_;           // to be told, oldest first
+  int failures_ = 0;                        // in a row
   absl::Time not_before_ = absl::InfinitePast();
   double tokens_ = 0;
   absl::Time tokens_at_ = absl::InfinitePast();
@@ -151,7 +155,7 @@ class Channel {
 
   mutable Mutex mutex_;
   std::map<std::string, Offered> inbox_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, absl::Time> inbox_quiet_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::optional<RunEnd>> inbox_run_ends_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> inbox_dropped_ ABSL_GUARDED_BY(mutex_);
   std::vector<RunChange> inbox_changes_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);

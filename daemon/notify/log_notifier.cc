@@ -11,7 +11,9 @@ SendResult LogNotifier::Send(const Message& message) {
     const LogLevel level = message.kind != MessageKind::kFiring || alert.severity() == "info"
                                ? LogLevel::kInfo
                                : LogLevel::kWarning;
-    Log(level, "alert", AlertLine(alert, message.kind), {{"id", alert.id()}});
+    const std::string reason =
+        message.kind == MessageKind::kResolved ? EndReason(message, *row) : "";
+    Log(level, "alert", AlertLine(alert, message.kind, reason), {{"id", alert.id()}});
   }
   return {};
 }

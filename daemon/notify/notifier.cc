@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace foreshock {
 
 std::optional<Severity> ParseSeverity(absl::string_view text) {
@@ -39,14 +41,33 @@ void MergeDelivery(const model::Delivery& delivery, model::AlertRow* row) {
     return;
   }
   for (const model::Delivery::Told& told : delivery.told()) {
-    const bool known =
-        std::any_of(own->told().begin(), own->told().end(), [&told](const auto& other) {
+    const auto known = std::find_if(
+        own->mutable_told()->begin(), own->mutable_told()->end(), [&told](const auto& other) {
           return other.severity() == told.severity() && other.group() == told.group();
         });
-    if (!known) *own->add_told() = told;
+    if (known == own->mutable_told()->end()) {
+      *own->add_told() = told;
+    } else if (told.run_ended()) {
+      known->set_run_ended(true);
+    }
   }
   if (delivery.acknowledged()) own->set_acknowledged(true);
   if (delivery.resolved()) own->set_resolved(true);
+}
+
+std::optional<absl::Time> OverSince(const Message& message, const model::AlertRow& row) {
+  if (row.alert().state() == v1::ALERT_STATE_RESOLVED) {
+    return absl::FromUnixNanos(row.ended_unix_ns());
+  }
+  const auto end = message.ended_runs.find(row.alert().run());
+  if (end == message.ended_runs.end()) return std::nullopt;
+  return end->second.at;
+}
+
+std::string EndReason(const Message& message, const model::AlertRow& row) {
+  const auto end = message.ended_runs.find(row.alert().run());
+  if (end == message.ended_runs.end() || row.alert().state() == v1::ALERT_STATE_RESOLVED) return "";
+  return absl::StrCat(end->second.why, ", it fired until then");
 }
 
 }  // namespace foreshock

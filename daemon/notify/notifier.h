@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,14 @@ void MergeDelivery(const model::Delivery& delivery, model::AlertRow* row);
 // So long the end of an alert is repeated to a receiver that is told the state.
 inline constexpr absl::Duration kEndRepeated = absl::Minutes(15);
 
+// A run that has ended, or that nobody speaks for: what fires in it will fire for ever, and the
+// store says so; who was told of it is told that it is over.
+struct RunEnd {
+  std::string why{};  // "the run failed"
+  absl::Time at{};
+  absl::Time told_at{};  // its alerts are told as over from then on
+};
+
 enum class MessageKind { kFiring, kAcknowledged, kResolved };
 
 // Alerts that are told together.
@@ -48,8 +57,15 @@ struct Message {
   // The gravest first; not empty. With kFiring one may be over already: it is told all the same.
   // A notifier that is told the state (resend) gets all alerts, those that ended too.
   std::vector<std::shared_ptr<const model::AlertRow>> alerts{};
+  std::map<std::string, RunEnd> ended_runs{};  // by name, of those whose alerts are told as over
   absl::Time now{};
 };
+
+// Since when an alert of the message is over for people, by itself or because its run ended.
+// Unset: it fires.
+std::optional<absl::Time> OverSince(const Message& message, const model::AlertRow& row);
+// "the run failed, it fired until then"; "" unless the run's end is what ended it.
+std::string EndReason(const Message& message, const model::AlertRow& row);
 
 // A run goes on in a new attempt: no alert, but what people look for when one comes.
 struct RunChange {

@@ -75,7 +75,7 @@ absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
   workers_ = fresh;
   for (auto& [id, known] : alerts_) known.done.clear();
   for (const auto& worker : workers_) {
-    for (const auto& [run, time] : quiet_) worker->channel->SetQuiet(run, time);
+    for (const auto& [run, end] : run_ends_) worker->channel->SetRunEnd(run, end);
     for (const auto& [id, known] : alerts_) worker->channel->Offer(known.row, known.version);
     worker->thread = std::thread([this, raw = worker.get()] { Loop(raw); });
   }
@@ -108,16 +108,16 @@ void Outbox::Offer(const model::AlertRow& row) {
   }
 }
 
-void Outbox::SetQuiet(const std::string& run, absl::Time time) {
+void Outbox::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
   MutexLock lock(&mutex_);
-  quiet_[run] = time;
-  if (time == absl::InfiniteFuture()) quiet_.erase(run);
-  for (const auto& worker : workers_) worker->channel->SetQuiet(run, time);
+  run_ends_.erase(run);
+  if (end.has_value()) run_ends_[run] = *end;
+  for (const auto& worker : workers_) worker->channel->SetRunEnd(run, end);
 }
 
 void Outbox::DropRun(const std::string& run) {
   MutexLock lock(&mutex_);
-  quiet_.erase(run);
+  run_ends_.erase(run);
   std::erase_if(alerts_,
                 [&run](const auto& known) { return known.second.row->alert().run() == run; });
   for (const auto& worker : workers_) worker->channel->DropRun(run);

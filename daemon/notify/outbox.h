@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -64,8 +65,9 @@ class Outbox {
 
   // A committed row. Waits for nothing, so that it can be called by the writer's thread.
   void Offer(const model::AlertRow& row);
-  // What fires in the run goes on by itself until then; InfiniteFuture: for ever.
-  void SetQuiet(const std::string& run, absl::Time time);
+  // The run has ended; unset: somebody speaks for it (again). What still fires in it then has left
+  // the outbox, if it had ended for long: offer it anew.
+  void SetRunEnd(const std::string& run, const std::optional<RunEnd>& end);
   void DropRun(const std::string& run);
   // A run goes on in a new attempt.
   void OfferChange(const RunChange& change);
@@ -113,7 +115,7 @@ class Outbox {
   Workers workers_ ABSL_GUARDED_BY(mutex_);
   uint64_t versions_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Known> alerts_ ABSL_GUARDED_BY(mutex_);  // by id
-  std::map<std::string, absl::Time> quiet_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RunEnd> run_ends_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NotifierStats> past_ ABSL_GUARDED_BY(mutex_);  // of replaced channels
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 };

@@ -109,6 +109,12 @@ SendResult PagerDutyNotifier::Send(const Message& message) {
       break;
     case MessageKind::kResolved:
       event["event_action"] = "resolve";
+      if (const v1::Alert& alert = message.alerts.front()->alert();
+          !EndReason(message, *message.alerts.front()).empty()) {  // else "over" says it all
+        event["payload"] = {{"summary", Headline(message, kSummaryMax)},
+                            {"source", alert.run()},
+                            {"severity", std::string(SeverityName(SeverityOf(alert)))}};
+      }
       break;
   }
   return ResultOf(poster_->Post(options_.url, {"Content-Type: application/json"},

@@ -90,7 +90,7 @@ std::string PercentEncoded(const std::string& text) {
 
 }  // namespace
 
-std::string AlertLine(const v1::Alert& alert, MessageKind kind) {
+std::string AlertLine(const v1::Alert& alert, MessageKind kind, const std::string& end_reason) {
   std::string line = absl::StrCat(kind == MessageKind::kFiring     ? "FIRING "
                                   : kind == MessageKind::kResolved ? "RESOLVED "
                                                                    : "ACKNOWLEDGED ",
@@ -105,6 +105,7 @@ std::string AlertLine(const v1::Alert& alert, MessageKind kind) {
       absl::StrAppend(&line, ", roll back to checkpoint ", alert.checkpoint());
     }
   }
+  if (!end_reason.empty()) absl::StrAppend(&line, "; ", end_reason);
   if (!alert.runbook().empty()) absl::StrAppend(&line, "; runbook ", alert.runbook());
   return line;
 }
@@ -127,6 +128,14 @@ std::string Headline(const Message& message, size_t bytes_max) {
       " in run ", alert.run(), place.empty() ? "" : ", ", place, ", ", SinceText(alert));
   if (message.alerts.size() > 1) {
     absl::StrAppend(&text, " (and ", message.alerts.size() - 1, " more)");
+  }
+  if (message.kind == MessageKind::kResolved) {
+    for (const auto& row : message.alerts) {
+      const std::string reason = EndReason(message, *row);
+      if (reason.empty()) continue;
+      absl::StrAppend(&text, ": ", reason);
+      break;
+    }
   }
   return Shorten(text, bytes_max);
 }

@@ -16,7 +16,8 @@ inline constexpr size_t kAlertsShown = 5;
 // attn.delta2.entropy_ratio_l1 0.61, baseline 0.78 (-21.8 %); probable fault
 // low_precision_attention; last healthy step 400, roll back to checkpoint step-400; runbook
 // https://..."
-std::string AlertLine(const v1::Alert& alert, MessageKind kind);
+// `end_reason`: EndReason.
+std::string AlertLine(const v1::Alert& alert, MessageKind kind, const std::string& end_reason = "");
 
 // "critical: low_precision_attention in run exp-42, layers 1, 2, since step 440 (and 2 more)". At
 // most `bytes_max`, whole characters.

@@ -71,8 +71,11 @@ SendResult WebhookNotifier::Send(const Message& message) {
       return {.outcome = SendResult::Outcome::kRefused, .status = alert.status()};
     }
     (*alert)["fired_unix_ns"] = absl::StrCat(message.alerts[i]->fired_unix_ns());
-    if (message.alerts[i]->ended_unix_ns() != 0) {
-      (*alert)["ended_unix_ns"] = absl::StrCat(message.alerts[i]->ended_unix_ns());
+    if (const auto over = OverSince(message, *message.alerts[i]); over.has_value()) {
+      (*alert)["ended_unix_ns"] = absl::StrCat(absl::ToUnixNanos(*over));
+    }
+    if (const std::string reason = EndReason(message, *message.alerts[i]); !reason.empty()) {
+      (*alert)["end_reason"] = reason;
     }
     alerts.push_back(*std::move(alert));
   }

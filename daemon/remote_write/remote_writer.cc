@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/check.h"
+#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock {
@@ -121,6 +122,10 @@ void RemoteWriter::Stop(absl::Duration grace) {
   }
   queue_.Cancel();
   sender_.join();
+  if (const size_t lost = queue_.stats().queue_samples; lost > 0) {
+    LogWarning("remote_write", "what the receiver has not taken is lost with this process",
+               {{"remote", name_}, {"samples", absl::StrCat(lost)}});
+  }
 }
 
 void RemoteWriter::ReadLoop() {

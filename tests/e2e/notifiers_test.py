@@ -102,7 +102,7 @@ class Trainer:
         self.launch = launch
         self.steps = 0
 
-    def push(self, daemon, *losses):
+    def push(self, daemon, *losses, goodbye=None):
         request = V1.ingest.PushOnceRequest(hello=V1.ingest.Hello(
             run=self.run, launch_id=self.launch,
             client_instance=f"process-{self.run}-{self.launch}", world_size=1))
@@ -117,6 +117,8 @@ class Trainer:
             batch.ids.append(1)
             batch.values.append(loss)
             self.steps += 1
+        if goodbye:
+            request.goodbye.CopyFrom(V1.ingest.Goodbye(outcome=goodbye))
         with grpc.insecure_channel(daemon.grpc) as channel:
             V1.ingest_grpc.IngestServiceStub(channel).PushOnce(request, timeout=SECONDS)
 
@@ -141,8 +143,9 @@ class NotifierCase(unittest.TestCase):
         self.addCleanup(receiver.close)
         return receiver
 
-    def configure(self, notifiers):
-        self.config.write_text(f"notifiers:\n{notifiers}\nexternal_url: https://foreshock.example\n")
+    def configure(self, notifiers, more=""):
+        self.config.write_text(f"notifiers:\n{notifiers}\nexternal_url: https://foreshock.example\n"
+                               + more)
 
     def daemon(self):
         daemon = Daemon(FORESHOCKD, self.directory, rules=[self.rules],
@@ -507,6 +510,49 @@ class ThroughAlertmanager(NotifierCase):
         firing = [taken for taken in hook.taken if taken.parsed["status"] == "firing"]
         self.assertEqual(len(firing), pages, "no second page over the restarts")
         self.assertEqual(daemon.stop(), 0)
+
+
+    def test_what_fires_when_its_run_ends_is_over_for_people_and_fires_anew_when_it_goes_on(self):
+        pages, hook = self.receiver(), self.receiver()
+        alertmanager = Alertmanager(self.directory, pages).start()
+        self.addCleanup(alertmanager.stop)
+        self.configure(f"""\
+  - {{type: alertmanager, urls: ["{alertmanager.url}"], resend: 1s}}
+  - {{type: webhook, url: "{hook.url}", group_wait: 0s}}""", "metrics: {ended_runs_for: 2s}\n")
+        daemon = self.daemon()
+        trainer = Trainer("exp-1")
+        trainer.push(daemon, 1, 20, 20)
+
+        def told(receiver, status, count):
+            wait_until(lambda: [taken.parsed["status"] for taken in receiver.taken].count(status)
+                       >= count, SECONDS, f"{status}, {count} times")
+        for receiver in (pages, hook):
+            told(receiver, "firing", 1)
+        trainer.push(daemon, goodbye="OUTCOME_FAILED")
+        for receiver in (pages, hook):
+            told(receiver, "resolved", 1)
+        over = hook.taken[-1].parsed
+        jsonschema.validate(over, WEBHOOK)
+        self.assertIn("the run failed, it fired until then", over["summary"])
+        self.assertEqual(pages.taken[-1].parsed["alerts"][0]["annotations"]["ended"],
+                         "the run failed, it fired until then")
+        firing = json.loads(self.cli(daemon, "alerts", "--state", "firing", "-o", "json"))["alerts"]
+        self.assertEqual([alert["run"] for alert in firing], ["exp-1"], "the record says how it was")
+        # A process that finds it like that tells nothing; one more attempt, and it is a page.
+        daemon.kill()
+        daemon.start()
+        second = Trainer("exp-1", launch="two")
+        second.steps = trainer.steps
+        second.push(daemon, 20)
+        for receiver in (pages, hook):
+            told(receiver, "firing", 2)
+        second.push(daemon, 1, 1, 1)
+        for receiver in (pages, hook):
+            told(receiver, "resolved", 2)
+        self.assertEqual(daemon.stop(), 0, daemon.log_text())
+        self.assertEqual([taken.parsed["status"] for taken in hook.taken],
+                         ["firing", "resolved"] * 2)
+        self.assertEqual(len({taken.headers["Idempotency-Key"] for taken in hook.taken}), 4)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ receiver that answers badly.
 """
 
 import pathlib
+import signal
 import sys
 import tempfile
 import unittest
@@ -121,6 +122,24 @@ class ToBadReceivers(RemoteWriteCase):
                 daemon.metric('foreshock_remote_write_queue_bytes{remote="remote"}'), 64 << 10)
             self.assertEqual(daemon.get("/-/ready")[0], 200)
             self.assertEqual(daemon.stop(), 0)
+            self.assertRegex(daemon.log_text(), r"is lost with this process remote=remote "
+                                                r"samples=[1-9]")
+
+    def test_a_reload_leaves_it_to_a_restart_and_says_so(self):
+        with Receiver([], parse=snappy.uncompress) as receiver, \
+                Receiver([], parse=snappy.uncompress) as other:
+            daemon = self.daemon(receiver.url)
+            self.config.write_text(self.config.read_text().replace(receiver.url, other.url)
+                                   + "grpc: {streams_max: 9}\nlog_level: debug\n")
+            daemon.signal(signal.SIGHUP)
+            wait_until(lambda: "reloaded" in daemon.log_text(), SECONDS, "the daemon reloads")
+            self.assertRegex(daemon.log_text(), r'need a restart.* keys="grpc.streams_max, '
+                                                r'remote_write"')
+            before = len(receiver.taken)
+            wait_until(lambda: len(receiver.taken) > before, SECONDS, "the receiver goes on")
+            self.assertEqual(daemon.stop(), 0)
+            self.assertEqual(other.taken, [])
+            self.assertNotIn("is lost", daemon.log_text())
 
     def test_secrets_are_sent_and_never_shown(self):
         password = self.directory / "password"

@@ -589,7 +589,31 @@ class Security(unittest.TestCase):
         self.assertEqual(set(self.directory.iterdir()), before)
         self.assertEqual([path for path in (self.directory / "data").rglob("*")
                           if path.name in ("x", "passwd", "b")], [])
+
+    def test_the_daemon_can_run_no_command(self):
+        symbols = subprocess.run(["readelf", "-W", "--dyn-syms", FORESHOCKD], check=True,
+                                 capture_output=True, text=True).stdout
+        self.assertIn("accept4@", symbols)
+        if re.search(r"\b__[at]san_", symbols):
+            self.skipTest("a sanitizer runs its symbolizer")
+        self.assertEqual(re.findall(r"\b(?:system|popen|v?fork|exec\w+|posix_spawnp?)@", symbols),
+                         [])
+
     # ---- limits of each client
+
+    def test_one_address_that_is_slow_holds_up_no_probe_of_another(self):
+        daemon = self.start()
+        host, port = daemon.http.rsplit(":", 1)
+        crowd = []
+        for beginning in [b"", b"GET /-/hea", b"POST /api/v1/silences HTTP/1.1\r\n"] * 100:
+            crowd.append(socket.create_connection((host, int(port)), timeout=SECONDS,
+                                                  source_address=("127.0.0.2", 0)))
+            self.addCleanup(crowd[-1].close)
+            crowd[-1].sendall(beginning)
+        # More than can wait: the crowd's own go, and who comes from elsewhere is answered.
+        for _ in range(20):
+            self.assertEqual(self.get(daemon, "/-/healthy")[0], 200)
+        self.assertGreater(self.metric(daemon, "foreshock_http_connections_refused_total"), 0)
 
     def refused(self, stream):
         error = stream.end()

@@ -50,6 +50,7 @@ class HttpPeer {
   HttpPeer& operator=(const HttpPeer&) = delete;
 
   bool connected() const { return fd_ >= 0; }
+  int fd() const { return fd_; }  // for who speaks TLS over it
 
   bool Send(const std::string& bytes) {
     size_t sent = 0;

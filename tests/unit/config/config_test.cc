@@ -17,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
@@ -32,7 +33,7 @@ TEST(ConfigTest, AnEmptyFileGivesTheDefaults) {
 TEST(ConfigTest, ReadsEveryModule) {
   ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("full.yaml", R"(
 data_directory: /var/lib/foreshock
-grpc: {listen: "0.0.0.0:1", message_max: 8MiB, streams_max: 10}
+grpc: {listen: "0.0.0.0:1", message_max: 8MiB, memory_max: 256MiB, streams_max: 10}
 http: {listen: "[::1]:2", threads: 2, reload: true}
 store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64, open_points: 5000,
         precision: declared}
@@ -47,6 +48,7 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.store.directory, "/var/lib/foreshock");
   EXPECT_EQ(config.grpc_listen, "0.0.0.0:1");
   EXPECT_EQ(config.ingest.limits.streams_max, 10u);
+  EXPECT_EQ(config.grpc_memory_bytes_max, 256u << 20);
   EXPECT_TRUE(config.reload_over_http);
   EXPECT_EQ(config.store.write_buffer_bytes, 4u << 20);
   EXPECT_EQ(config.retention.raw_for, absl::Hours(168));
@@ -69,6 +71,27 @@ TEST(ConfigTest, ReportsEveryMistakeWithItsPlace) {
       StatusIs(absl::StatusCode::kInvalidArgument,
                AllOf(HasSubstr("bad.yaml:1:1"), HasSubstr("grcp"), HasSubstr("bad.yaml:4:12"),
                      HasSubstr("bad.yaml:5:12"), HasSubstr("debug"))));
+}
+
+TEST(ConfigTest, BuffersHaveRoomForTwoMessages) {
+  ASSERT_OK_AND_ASSIGN(const Config none, ParseConfig("c.yaml", ""));
+  EXPECT_EQ(none.grpc_memory_bytes_max, uint64_t{1} << 30);
+  ASSERT_OK_AND_ASSIGN(const Config large, ParseConfig("c.yaml", "grpc: {message_max: 1GiB}"));
+  EXPECT_EQ(large.grpc_memory_bytes_max, uint64_t{2} << 30);
+  EXPECT_THAT(ParseConfig("c.yaml", "grpc: {memory_max: 100MiB}"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("c.yaml:1:20"), HasSubstr("128MiB"))));
+}
+
+TEST(ConfigTest, ChangedKeysAreNamedAsTheDocumentNamesThem) {
+  const auto config = [](const std::string& text) { return *ParseConfig("c.yaml", text); };
+  const Config before = config("remote_write: [{url: 'http://a/w'}]");
+  EXPECT_THAT(ChangedKeys(before, before), IsEmpty());
+  EXPECT_THAT(ChangedKeys(before, config("grpc: {listen: ':1'}\nhttp: {threads: 9}\n"
+                                         "rules: [a.yaml]\nlog_level: debug")),
+              ElementsAre("grpc.listen", "http.threads", "log_level", "remote_write", "rules"));
+  EXPECT_THAT(ChangedKeys(before, config("remote_write: [{url: 'http://b/w'}]")),
+              ElementsAre("remote_write"));
 }
 
 TEST(ConfigTest, WhatIsWrittenIsReadBack) {

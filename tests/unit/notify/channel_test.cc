@@ -21,6 +21,7 @@ using Row = std::shared_ptr<model::AlertRow>;
 struct Receiver {
   std::vector<std::string> got;  // "firing a b", "resolved a"
   std::vector<std::string> groups;
+  std::string reason;  // of the newest message
   SendResult answer;
   int asked = 0;
 };
@@ -35,12 +36,13 @@ class FakeNotifier final : public Notifier {
                        : message.kind == MessageKind::kResolved ? "resolved"
                                                                 : "acknowledged";
     for (const auto& row : message.alerts) {
-      const bool over = row->alert().state() == v1::ALERT_STATE_RESOLVED;
+      const bool over = OverSince(message, *row).has_value();
       absl::StrAppend(&text, " ", row->alert().id(),
                       over && message.kind == MessageKind::kFiring ? "(over)" : "");
     }
     receiver_->got.push_back(text);
     receiver_->groups.push_back(message.group);
+    receiver_->reason = EndReason(message, *message.alerts.front());
     return {};
   }
   SendResult SendChange(const RunChange& change) override {
@@ -94,6 +96,11 @@ class ChannelTest : public ::testing::Test {
     row->mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
     row->set_ended_unix_ns(absl::ToUnixNanos(clock_.Now()));
     return row;
+  }
+  // Its alerts are told as over in 15 minutes.
+  void EndRun() {
+    const absl::Time now = clock_.Now();
+    channel_->SetRunEnd("exp-42", RunEnd{"the run failed", now, now + absl::Minutes(15)});
   }
   absl::Duration Turn(bool last = false) { return channel_->Turn(last) - clock_.Now(); }
   absl::Duration After(absl::Duration time) {
@@ -444,17 +451,122 @@ TEST_F(ChannelTest, TheStateIsToldAtOnceAfterARestart) {
   EXPECT_EQ(receiver_.got.back(), "firing a(over) b");
 }
 
-TEST_F(ChannelTest, WhatFiresInARunThatHasEndedIsNotRepeatedForEver) {
+TEST_F(ChannelTest, WhatFiresInARunThatHasEndedIsToldAsOverAfterAWhileAndAnewWhenTheRunGoesOn) {
+  Make({});
+  Offer(Firing("a"));
+  Turn();
+  EndRun();
+  EXPECT_LE(Turn(), absl::Seconds(5));
+  After(absl::Minutes(14));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+  EXPECT_THAT(done_, IsEmpty());
+  After(absl::Minutes(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+  EXPECT_EQ(receiver_.reason, "the run failed, it fired until then");
+  EXPECT_THAT(done_, ElementsAre("a 1"));
+  EXPECT_FALSE(stored_.at("a")->deliveries(0).resolved());  // it fires as far as anybody knows
+  for (int restart = 0; restart < 2; ++restart) {           // also when the end is found anew
+    Restart();
+    EndRun();
+    Turn();
+    After(absl::Hours(1));
+  }
+  EXPECT_EQ(receiver_.got.size(), 2u);
+  // It goes on, and the alert fires on: a page of its own, once.
+  channel_->SetRunEnd("exp-42", std::nullopt);
+  Offer(Firing("a"));
+  Turn();
+  Restart();
+  Turn();
+  Offer(Over("a"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a", "firing a", "resolved a"));
+  EXPECT_THAT(receiver_.groups,
+              ElementsAre("a/warning", "a/warning", "a/warning/2", "a/warning/2"));
+  EXPECT_EQ(receiver_.reason, "");
+}
+
+TEST_F(ChannelTest, ARunThatGoesOnSoonIsNoNews) {
+  Make({});
+  Offer(Firing("a"));
+  Turn();
+  EndRun();
+  After(absl::Minutes(10));
+  channel_->SetRunEnd("exp-42", std::nullopt);
+  Offer(Firing("a"));
+  After(absl::Hours(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a"));
+}
+
+TEST_F(ChannelTest, WhatRecoversAfterItWasToldAsOverWithItsRunIsNoNews) {
+  Make({});
+  Offer(Firing("a"));
+  Turn();
+  EndRun();
+  After(absl::Minutes(16));
+  Offer(Over("a"));
+  Turn();
+  Restart();
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
+}
+
+TEST_F(ChannelTest, WhatEndsWithItsRunBeforeItCouldBeToldIsToldAllTheSame) {
+  Make({});
+  receiver_.answer = Failing();
+  Offer(Firing("a"));
+  Turn();
+  EndRun();
+  receiver_.answer = {};
+  After(absl::Hours(1));
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a(over)", "resolved a"));
+}
+
+TEST_F(ChannelTest, EveryIncidentEndsWithTheRun) {
+  Make({.end_every_group = true});
+  Offer(Firing("a", "warning"));
+  Turn();
+  Offer(Firing("a", "critical"));
+  Turn();
+  EndRun();
+  After(absl::Minutes(16));
+  Restart();
+  EndRun();
+  After(absl::Hours(1));
+  EXPECT_THAT(receiver_.groups, ElementsAre("a/warning", "a/critical", "a/critical", "a/warning"));
+  channel_->SetRunEnd("exp-42", std::nullopt);
+  Offer(Firing("a", "critical"));
+  Turn();
+  Offer(Over("a", "critical"));
+  Turn();
+  EXPECT_EQ(receiver_.groups.size(), 6u);
+  EXPECT_EQ(receiver_.groups.back(), "a/critical/3");
+  EXPECT_EQ(receiver_.got.back(), "resolved a");
+}
+
+TEST_F(ChannelTest, TheStateOfARunThatHasEndedIsFiringForAWhileThenOver) {
   Make({.resend = absl::Minutes(1)});
   Offer(Firing("a"));
-  channel_->SetQuiet("exp-42", clock_.Now() + absl::Minutes(15));
   Turn();
-  EXPECT_EQ(receiver_.asked, 1);
+  EndRun();
   After(absl::Minutes(14));
-  EXPECT_EQ(receiver_.asked, 2);
-  After(absl::Minutes(2));
-  EXPECT_EQ(receiver_.asked, 2);
+  EXPECT_EQ(receiver_.got.back(), "firing a");
+  for (int minute = 0; minute < 15; ++minute) {
+    After(absl::Minutes(1));
+    EXPECT_EQ(receiver_.got.back(), "firing a(over)");
+    EXPECT_EQ(receiver_.reason, "the run failed, it fired until then");
+  }
+  const size_t told = receiver_.got.size();
+  After(absl::Minutes(1));
+  EXPECT_EQ(receiver_.got.size(), told);
   EXPECT_THAT(done_, ElementsAre("a 1"));
+  channel_->SetRunEnd("exp-42", std::nullopt);
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a");
+  EXPECT_EQ(receiver_.got.size(), told + 1);
 }
 
 TEST_F(ChannelTest, NewAttemptsAreToldInOrderAndAgainWhenTheyWereNotTaken) {

@@ -110,6 +110,14 @@ TEST_F(AlertmanagerTest, AnEndHasTheSameLabelsAndATimeThatIsPast) {
   EXPECT_EQ(posted_.json[0]["endsAt"], "2027-01-15T08:00:05.000Z");
 }
 
+TEST_F(AlertmanagerTest, WhatEndedWithItsRunSaysSoAndEndsThen) {
+  Message message{.alerts = {Full()}, .now = now_};
+  message.ended_runs["exp-42"] = {"the run failed", absl::FromUnixSeconds(kFired + 3), now_};
+  notifier_.Send(message);
+  EXPECT_EQ(posted_.json[0]["endsAt"], "2027-01-15T08:00:03.000Z");
+  EXPECT_EQ(posted_.json[0]["annotations"]["ended"], "the run failed, it fired until then");
+}
+
 TEST_F(AlertmanagerTest, WhatFiresAgainIsNotEndedByTheRepeatedEndOfBefore) {
   auto old = Full();
   old->mutable_alert()->set_id("old");
@@ -170,6 +178,16 @@ TEST_F(PagerDutyTest, TriggersAcknowledgesAndResolvesUnderOneKey) {
   }
 }
 
+TEST_F(PagerDutyTest, AResolutionSaysThatItCameWithTheRunsEnd) {
+  Message message{
+      .kind = MessageKind::kResolved, .group = "a1/critical", .alerts = {Full()}, .now = now_};
+  message.ended_runs["exp-42"] = {"the run failed", now_, now_};
+  notifier_.Send(message);
+  EXPECT_EQ(posted_.json["event_action"], "resolve");
+  EXPECT_THAT(posted_.json["payload"]["summary"].get<std::string>(),
+              HasSubstr(": the run failed, it fired until then"));
+}
+
 TEST_F(PagerDutyTest, StaysWithinTheLimitsWhateverTheAlertSays) {
   auto row = Full();
   row->mutable_alert()->set_run(std::string(5000, 'x'));
@@ -182,6 +200,18 @@ TEST_F(PagerDutyTest, StaysWithinTheLimitsWhateverTheAlertSays) {
   EXPECT_LE(posted_.body.size(), 512u << 10);
   EXPECT_EQ(posted_.json["payload"]["custom_details"]["With it"].size(), 4u);
   EXPECT_EQ(posted_.json["payload"]["custom_details"]["And more"], 195);
+}
+
+TEST_F(PayloadTest, AWebhookIsToldWhyAndWhenAnAlertEndedWithItsRun) {
+  WebhookNotifier notifier({.url = "https://h/x"}, nullptr, Poster());
+  Message message{.kind = MessageKind::kResolved, .group = "g", .alerts = {Full()}, .now = now_};
+  message.ended_runs["exp-42"] = {"the run failed", absl::FromUnixSeconds(kFired + 3), now_};
+  notifier.Send(message);
+  const Json& alert = posted_.json["alerts"][0];
+  EXPECT_EQ(alert["state"], "ALERT_STATE_FIRING");  // as the record of the run says for ever
+  EXPECT_EQ(alert["end_reason"], "the run failed, it fired until then");
+  EXPECT_EQ(alert["ended_unix_ns"], "1800000003000000000");
+  EXPECT_THAT(posted_.json["summary"].get<std::string>(), HasSubstr("the run failed"));
 }
 
 TEST_F(PayloadTest, AWebhookIsSignedAndHasAKeyOfItsOwn) {
