@@ -38,20 +38,20 @@ KEEPS = (8, 4, 2)
 SELECTORS = ("cluster", "router-only", "frequency", "gate-mass", "reap", "activation-norm", "random",
              "first-k")
 # Where a fault begins, and how many steps are made. Rules on a baseline judge nothing before a run has
-# settled, about step 170. The healthy run is as long as the longest.
+# settled, about step 170.
 SCHEDULE = {
     # Of the lab's RL mode; what a step changes is in examples/lab/rl_faults.py.
-    "rl": {"rollout-precision": (70, 120), "skipped-update": (70, 120),
-           "route-mismatch": (70, 120), "grad-overflow": (180, 240),
+    "rl": {"none": (0, 120), "rollout-precision": (70, 120), "skipped-update": (70, 120),
+           "route-mismatch": (70, 120), "none-long": (0, 240), "grad-overflow": (180, 240),
            # As long as a rule may hold another back (docs/proxy.md); the smallest default proxy alone.
            "skipped-update-long": (70, 280)},
     # Of its pretraining, on the default selector alone: its runs are long.
-    "pretrain": {"learning-rate": (380, 520), "router-collapse": (380, 520),
+    "pretrain": {"none": (0, 520), "learning-rate": (380, 520), "router-collapse": (380, 520),
                  "bf16-attention": (380, 520)},
 }
+FAULTS = ("rollout-precision", "skipped-update", "route-mismatch", "grad-overflow")
 LONG = "skipped-update-long"
-FAULTS = tuple(fault for fault in SCHEDULE["rl"] if fault != LONG)
-PRETRAIN_FAULTS = tuple(SCHEDULE["pretrain"])
+PRETRAIN_FAULTS = ("learning-rate", "router-collapse", "bf16-attention")
 BASE_STEPS = {"rl": 300, "pretrain": 400}
 PROMPTS = 8  # a step once the original is trained: half of the lab's
 BASE_PROMPTS = 16  # while it is made
@@ -225,7 +225,7 @@ class Bench:
         name = f"{cut.name}-{fault}"
         facts = self.folder / f"{name}.json"
         if not self.has(cut, fault, steps):
-            inject_step, _ = SCHEDULE[self.mode].get(fault, (0, steps))
+            inject_step, _ = SCHEDULE[self.mode][fault]
             curve = self.train(name, copy.deepcopy(policy), fault, inject_step, steps)
             for verdict in self.folder.glob("*.fidelity.json"):
                 verdict.unlink()  # it may rest on the run that was there before
@@ -239,7 +239,8 @@ class Bench:
         saved = self.folder / f"{cut.name}-{fault}.fidelity.json"
         if not saved.exists():
             runs = [self.folder / f"{name}.fscap" for name in (
-                "full-none", f"full-{fault}", f"{cut.name}-none", f"{cut.name}-{fault}")]
+                f"full-{healthy_of(fault)}", f"full-{fault}",
+                f"{cut.name}-{healthy_of(fault)}", f"{cut.name}-{fault}")]
             options = ("--full-healthy", "--full-fault", "--proxy-healthy", "--proxy-fault")
             arguments = [word for pair in zip(options, runs) for word in pair]
             rules = [word for rule in RULES for word in ("--rules", rule)]
@@ -347,15 +348,17 @@ def cuts_of(mode: str, given: argparse.Namespace) -> list[Cut]:
     return [Cut(keep, selector) for keep in KEEPS for selector in selectors]
 
 
-def faults_of(mode: str, cut: Cut, faults: tuple[str, ...]) -> tuple[str, ...]:
-    longer = mode == "rl" and cut == Cut(KEEPS[-1], SELECTORS[0])
-    return (*faults, LONG) if longer else faults
+def healthy_of(fault: str) -> str:
+    """The run without the fault that is as long."""
+    return "none-long" if fault == "grad-overflow" else "none"
 
 
-def lengths(mode: str, faults: Iterable[str]) -> dict[str, int]:
-    """Steps of each run, the healthy one first."""
-    steps = {fault: SCHEDULE[mode][fault][1] for fault in faults}
-    return {"none": max(count for fault, count in steps.items() if fault != LONG), **steps}
+def runs_of(mode: str, cut: Cut, faults: Iterable[str]) -> dict[str, int]:
+    """Steps of each run of a model, a healthy one first."""
+    names = [name for fault in faults for name in (healthy_of(fault), fault)]
+    if mode == "rl" and cut == Cut(KEEPS[-1], SELECTORS[0]):
+        names.append(LONG)
+    return {name: SCHEDULE[mode][name][1] for name in names}
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -374,29 +377,33 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         for cut in [FULL, *cuts_of(mode, given)]:
             print(f"evidence: {mode}, seed {seed}, {cut.name}", file=sys.stderr, flush=True)
             policy = original if cut == FULL else bench.proxy(cut)
-            for fault, steps in lengths(mode, faults_of(mode, cut, faults)).items():
+            for fault, steps in runs_of(mode, cut, faults).items():
                 bench.run(cut, fault, policy, steps)
     results: dict[str, Any] = {"rl": [], "pretrain": [], "cost": None}
     for mode, seed, faults in plan:
         bench = Bench(given, mode, seed)
-        if not bench.has(FULL, "none", lengths(mode, faults)["none"]):
+        steps = runs_of(mode, FULL, faults)
+        if not bench.has(FULL, "none", steps["none"]):
             continue  # without training: not there yet
         original = bench.original()
         if mode == "rl" and results["cost"] is None:
             results["cost"] = bench.cost(original)
         for cut in [FULL, *cuts_of(mode, given)]:
-            steps = lengths(mode, faults_of(mode, cut, faults))
-            there = [fault for fault in steps if bench.has(cut, fault, steps[fault])]
+            there = [name for name, count in runs_of(mode, cut, faults).items()
+                     if bench.has(cut, name, count)]
             if "none" not in there:
                 continue
             policy = original if cut == FULL else bench.proxy(cut)
             broken = [fault for fault in faults
-                      if fault in there and bench.has(FULL, fault, steps[fault])]
+                      if fault in there and healthy_of(fault) in there
+                      and all(bench.has(FULL, name, steps[name])
+                              for name in (fault, healthy_of(fault)))]
             results[mode].append({
                 "seed": seed, "keep": cut.keep, "selector": cut.selector,
                 "report": None if cut == FULL else bench.report(original, cut),
-                "runs": {fault: bench.run(cut, fault, policy, steps[fault]) for fault in there},
-                "alerts": {fault: bench.alerts(cut, fault) for fault in there},
+                "runs": {name: bench.run(cut, name, policy, SCHEDULE[mode][name][1])
+                         for name in there},
+                "alerts": {name: bench.alerts(cut, name) for name in there},
                 "fidelity": {} if cut == FULL else {
                     fault: bench.fidelity(cut, fault) for fault in broken}})
     (given.work / "results.json").write_text(json.dumps(results))
