@@ -126,6 +126,8 @@ def report(name, daemon, result, sampling):
     print(f"  background CPU               {1e3 * background:.2f} ms a step, "
           f"{100 * background / np.median(rows[:, 0]):.2f} % of one core's step")
     for what, took in (("no sample due", rests), ("sampled", sampled)):
+        if not took:
+            continue
         (p50, cpu50), (p99, cpu99) = np.percentile(1e6 * np.array(took), [50, 99], axis=0)
         print(f"  monitor.step, {what:13}  p50 {p50:.0f} us, p99 {p99:.0f} us ({len(took)}); "
               f"CPU of the calling thread {cpu50:.0f} and {cpu99:.0f} us")
