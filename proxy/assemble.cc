@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPlanName[] = "plan.json";
-constexpr char kIdentityName[] = "slice.identity";  // only in OUT.partial
+constexpr char kIdentityName[] = "slice.identity";  // only in OUT.partial, and until OUT is done
 constexpr uint64_t kStepBytes = 64u << 20;          // between two reports of progress
 
 absl::Status PathError(absl::string_view what, const std::string& path) {
@@ -136,14 +136,41 @@ absl::StatusOr<Assembled> Fill(const Checkpoint& checkpoint, const Plan& plan, c
   return assembled;
 }
 
+// Whether `path` is a proxy whose last attempt ended between the renaming and the last removal.
+bool IsUnfinished(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(absl::StrCat(path, "/", kIdentityName), ignored);
+}
+
+absl::Status ExistsError(const std::string& path) {
+  return absl::AlreadyExistsError(
+      absl::StrCat(path, " exists; a proxy is written into a new directory"));
+}
+
+absl::Status FinishOutput(const std::string& path) {
+  const std::string identity = absl::StrCat(path, "/", kIdentityName);
+  if (unlink(identity.c_str()) != 0) return PathError("cannot remove", identity);
+  FORESHOCK_RETURN_IF_ERROR(SyncDirectory(path));
+  return SyncDirectory(ParentOf(path));
+}
+
+// All of it but the last removal was done by an attempt before.
+absl::StatusOr<Assembled> FinishEarlier(const std::string& path, const Cut& cut) {
+  FORESHOCK_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Take(path));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string text,
+                             ReadWhole(absl::StrCat(path, "/", kIdentityName)));
+  if (text != cut.identity) return ExistsError(path);
+  FORESHOCK_RETURN_IF_ERROR(FinishOutput(path));
+  return Assembled{.shards_written = 0, .shards_kept = cut.shards.size()};
+}
+
 }  // namespace
 
 absl::Status CheckOutput(const Checkpoint& checkpoint, const std::string& out) {
   const std::string path = WithoutSlash(out);
   std::error_code error;
-  if (fs::exists(fs::symlink_status(path, error))) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists; a proxy is written into a new directory"));
+  if (fs::exists(fs::symlink_status(path, error)) && !IsUnfinished(path)) {
+    return ExistsError(path);
   }
   const fs::path parent = fs::canonical(ParentOf(path), error);
   if (error || !fs::is_directory(parent)) {
@@ -164,6 +191,7 @@ absl::StatusOr<Assembled> Assemble(const Checkpoint& checkpoint, const Plan& pla
                                    const std::string& out, const OnBytes& on_bytes) {
   FORESHOCK_RETURN_IF_ERROR(CheckOutput(checkpoint, out));
   const std::string path = WithoutSlash(out);
+  if (IsUnfinished(path)) return FinishEarlier(path, cut);
   const std::string partial = path + ".partial";
   if (mkdir(partial.c_str(), 0755) != 0 && errno != EEXIST) {
     return PathError("cannot create", partial);
@@ -178,10 +206,7 @@ absl::StatusOr<Assembled> Assemble(const Checkpoint& checkpoint, const Plan& pla
                                      ": the same command goes on from there"));
   }
   if (rename(partial.c_str(), path.c_str()) != 0) return PathError("cannot rename", partial);
-  const std::string identity = absl::StrCat(path, "/", kIdentityName);
-  if (unlink(identity.c_str()) != 0) return PathError("cannot remove", identity);
-  FORESHOCK_RETURN_IF_ERROR(SyncDirectory(path));
-  FORESHOCK_RETURN_IF_ERROR(SyncDirectory(ParentOf(path)));
+  FORESHOCK_RETURN_IF_ERROR(FinishOutput(path));
   return assembled;
 }
 

@@ -27,7 +27,8 @@ struct Assembled {
   size_t shards_kept = 0;  // of an earlier attempt
 };
 
-// `out` must not exist, lie in a directory that does, and not inside the source.
+// `out` must not exist, or lack only the last step of an earlier attempt; it must lie in a
+// directory that does exist, and not inside the source.
 absl::Status CheckOutput(const Checkpoint& checkpoint, const std::string& out);
 
 // One process at a time may write one OUT. After an error OUT does not exist and OUT.partial holds

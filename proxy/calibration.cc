@@ -1,6 +1,7 @@
 #include "proxy/calibration.h"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@ namespace foreshock::proxy {
 namespace {
 
 constexpr char kFormat[] = "foreshock.calibration.v1";
+constexpr size_t kReadAtOnce = 8192;  // numbers: as many as the heap gives out again and again
 constexpr double kCountMax = 9007199254740992.0;  // 2^53: above it a double skips whole numbers
 
 double DecodeHalf(uint16_t bits) {
@@ -31,21 +33,35 @@ T LoadAs(const char* at) {
   return value;
 }
 
-double LoadBrainFloat(const char* at) {
-  const uint32_t wide = static_cast<uint32_t>(LoadAs<uint16_t>(at)) << 16;
+double DecodeBrainFloat(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
   return LoadAs<float>(reinterpret_cast<const char*>(&wide));
 }
 
-using Decoder = double (*)(const char* at);
+template <typename T>
+double ToDouble(T value) {
+  return static_cast<double>(value);
+}
 
-// How a number of the dtype is read; null where it is not read as one.
+// How many numbers were decoded: `count`, or those before the first that is not finite.
+using Decoder = size_t (*)(const char* from, size_t count, double* to);
+
+template <typename T, double (*decode)(T)>
+size_t DecodeAll(const char* from, size_t count, double* to) {
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = decode(LoadAs<T>(from + i * sizeof(T)));
+    if (!std::isfinite(to[i])) return i;
+  }
+  return count;
+}
+
+// How numbers of the dtype are read; null where they are not read as such.
 Decoder DecoderOf(absl::string_view dtype) {
-  if (dtype == "F64") return &LoadAs<double>;
-  if (dtype == "F32") return [](const char* at) { return double{LoadAs<float>(at)}; };
-  if (dtype == "F16") return [](const char* at) { return DecodeHalf(LoadAs<uint16_t>(at)); };
-  if (dtype == "BF16") return &LoadBrainFloat;
-  if (dtype == "I64")
-    return [](const char* at) { return static_cast<double>(LoadAs<int64_t>(at)); };
+  if (dtype == "F64") return &DecodeAll<double, &ToDouble<double>>;
+  if (dtype == "F32") return &DecodeAll<float, &ToDouble<float>>;
+  if (dtype == "F16") return &DecodeAll<uint16_t, &DecodeHalf>;
+  if (dtype == "BF16") return &DecodeAll<uint16_t, &DecodeBrainFloat>;
+  if (dtype == "I64") return &DecodeAll<int64_t, &ToDouble<int64_t>>;
   return nullptr;
 }
 
@@ -84,19 +100,21 @@ absl::StatusOr<Matrix> ReadMatrix(const InputFile& file, const Tensor& tensor) {
         " of shape [", absl::StrJoin(tensor.shape, ", "),
         "]; read as numbers are F64, F32, F16, BF16 and I64 of at most two dimensions"));
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string data, file.Read(tensor.begin, tensor.bytes()));
   const size_t width = static_cast<size_t>(DtypeBits(tensor.dtype)) / 8;
   const auto columns = static_cast<Eigen::Index>(tensor.shape.empty() ? 1 : tensor.shape.back());
   const auto rows = static_cast<Eigen::Index>(tensor.shape.size() == 2 ? tensor.shape[0] : 1);
   Matrix matrix(rows, columns);
-  for (Eigen::Index i = 0; i < matrix.size(); ++i) {
-    const double value = decode(data.data() + static_cast<size_t>(i) * width);
-    if (!std::isfinite(value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), ": tensor '", tensor.name, "': byte ",
-                       tensor.begin + static_cast<size_t>(i) * width, ": is not finite"));
+  const auto size = static_cast<size_t>(matrix.size());
+  for (size_t at = 0; at < size; at += kReadAtOnce) {
+    const size_t count = std::min(kReadAtOnce, size - at);
+    const uint64_t begin = tensor.begin + at * width;
+    FORESHOCK_ASSIGN_OR_RETURN(const std::string data, file.Read(begin, count * width));
+    const size_t decoded = decode(data.data(), count, matrix.data() + at);
+    if (decoded < count) {
+      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": tensor '", tensor.name,
+                                                     "': byte ", begin + decoded * width,
+                                                     ": is not finite"));
     }
-    matrix.data()[i] = value;
   }
   return matrix;
 }
@@ -146,7 +164,7 @@ absl::StatusOr<LayerStats> Calibration::Load(int layer) const {
         return wrong(absl::StrCat("is ", tensor->dtype, " [", absl::StrJoin(tensor->shape, ", "),
                                   "], must be ", dtype, " [", absl::StrJoin(shape, ", "), "]"));
       }
-      FORESHOCK_ASSIGN_OR_RETURN(const Matrix values, ReadMatrix(part.file, *tensor));
+      FORESHOCK_ASSIGN_OR_RETURN(Matrix values, ReadMatrix(part.file, *tensor));
       const bool is_input = name == "input_sum" || name == "expert_input_sum";
       if (!is_input && values.size() > 0 && values.minCoeff() < 0) {
         return wrong("has a negative value");
@@ -157,7 +175,7 @@ absl::StatusOr<LayerStats> Calibration::Load(int layer) const {
       if (total) {
         *total += values;
       } else {
-        total = values;
+        total = std::move(values);
       }
     }
     return total;

@@ -8,19 +8,21 @@ namespace foreshock::proxy {
 void GramPortable(const double* rows, int64_t count, int64_t width, double* gram);
 #ifdef FORESHOCK_X86_64
 void GramV3(const double* rows, int64_t count, int64_t width, double* gram);
+void GramV4(const double* rows, int64_t count, int64_t width, double* gram);
 #endif
 
-int GramFunctions(GramFunction functions[2]) {
+int GramFunctions(GramFunction functions[3]) {
   int count = 0;
   functions[count++] = &GramPortable;
 #ifdef FORESHOCK_X86_64
   if (BestInstructionSet() >= InstructionSet::kX86V3) functions[count++] = &GramV3;
+  if (BestInstructionSet() >= InstructionSet::kX86V4) functions[count++] = &GramV4;
 #endif
   return count;
 }
 
 GramFunction BestGram() {
-  GramFunction functions[2];
+  GramFunction functions[3];
   return functions[GramFunctions(functions) - 1];
 }
 

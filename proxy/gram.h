@@ -13,7 +13,7 @@ namespace foreshock::proxy {
 using GramFunction = void (*)(const double* rows, int64_t count, int64_t width, double* gram);
 
 // Those that this processor can run, the portable one first; how many.
-int GramFunctions(GramFunction functions[2]);
+int GramFunctions(GramFunction functions[3]);
 // The best of them.
 GramFunction BestGram();
 

@@ -1,4 +1,6 @@
 // The program `foreshock-proxy`: a smaller stand-in for an MoE checkpoint, built offline.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -31,6 +33,10 @@ int main(int argc, char** argv) {
   using namespace foreshock::proxy;  // NOLINT
   // A limit on the size of files is an error like a full disk, not the process's end.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A layer's matrices are as large as those of the layer before: the memory is kept between them,
+  // not given back and faulted in again. The first is the most that the library allows.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   CLI::App app(
       "Builds a proxy of a Mixture-of-Experts checkpoint: the same model with fewer experts, on\n"
       "which a fault of a large training run is reproduced for less.",

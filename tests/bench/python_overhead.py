@@ -56,11 +56,12 @@ class Trained:
         return loss, norm
 
 
-def measure(name, pairs, server, reachable):
+def measure(name, pairs, server, reachable, sampling):
     shape, size, length = MODELS[name]
     plain, watched = Trained(shape, size, length), Trained(shape, size, length)
     before = resident()
-    monitor = foreshock.watch(watched.model, watched.optimizer, run=f"bench-{name}", server=server)
+    monitor = foreshock.watch(watched.model, watched.optimizer, run=f"bench-{name}", server=server,
+                              sampling=sampling)
     order = np.random.default_rng(3).integers(0, 2, pairs + WARM_UP)
     rows, calls, background = [], [], 0.0
     for step in range(pairs + WARM_UP):
@@ -113,9 +114,8 @@ def percent(values):
     return "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*(100 * (v - 1) for v in values))
 
 
-def report(name, daemon, result):
+def report(name, daemon, result, sampling):
     rows, calls, background, memory, stats, count = result
-    sampling = foreshock.Sampling()
     rests = [call[1:] for call in calls[WARM_UP:] if not is_sampled(sampling, call[0])]
     sampled = [call[1:] for call in calls[WARM_UP:] if is_sampled(sampling, call[0])]
     print(f"{name}, {count / 1e6:.1f} M parameters, daemon {daemon}: {len(rows)} pairs of "
@@ -126,6 +126,8 @@ def report(name, daemon, result):
     print(f"  background CPU               {1e3 * background:.2f} ms a step, "
           f"{100 * background / np.median(rows[:, 0]):.2f} % of one core's step")
     for what, took in (("no sample due", rests), ("sampled", sampled)):
+        if not took:
+            continue
         (p50, cpu50), (p99, cpu99) = np.percentile(1e6 * np.array(took), [50, 99], axis=0)
         print(f"  monitor.step, {what:13}  p50 {p50:.0f} us, p99 {p99:.0f} us ({len(took)}); "
               f"CPU of the calling thread {cpu50:.0f} and {cpu99:.0f} us")
@@ -137,6 +139,7 @@ def is_sampled(sampling, step):
     groups = range(sampling.spectra.groups)
     offsets = [g * sampling.spectra.every // sampling.spectra.groups for g in groups]
     return (sampling.due(sampling.router.every, step)
+            or sampling.due(sampling.router.coactivation_every, step)
             or sampling.due(sampling.gradients.every, step)
             or any(sampling.due(sampling.spectra.every, step, offset) for offset in offsets))
 
@@ -159,7 +162,11 @@ def main():
     parser.add_argument("--model", choices=MODELS, action="append")
     parser.add_argument("--daemon", choices=("present", "absent", "stalled"), action="append")
     parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--coactivation-every", type=int, default=0, metavar="STEPS",
+                        help="experts chosen together, which is off by default")
     arguments = parser.parse_args()
+    sampling = foreshock.Sampling(
+        router=foreshock.sampling.Router(coactivation_every=arguments.coactivation_every))
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     for name in arguments.model or MODELS:
         for state in arguments.daemon or ("present", "absent", "stalled"):
@@ -169,7 +176,8 @@ def main():
                     if state == "stalled":
                         daemon.signal(signal.SIGSTOP)
                     reachable = state == "present"
-                    report(name, state, measure(name, arguments.pairs, server, reachable))
+                    report(name, state, measure(name, arguments.pairs, server, reachable, sampling),
+                           sampling)
 
 
 if __name__ == "__main__":

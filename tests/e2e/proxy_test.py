@@ -7,12 +7,15 @@
 import json
 import os
 import pathlib
+import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import torch
@@ -342,6 +345,80 @@ class BadInputTest(ProxyTest):
         self.out = disk / "proxy"
         answer = run("build", self.source, self.out, "--keep=8", "--calibration", self.calibration)
         self.assert_refused(answer, "No space left on device", "are free")
+
+
+class KilledTest(ProxyTest):
+    """kill -9 at random moments: OUT is whole or absent, and the same command goes on."""
+
+    ROUNDS, KILLS = 3, 4  # for each verb; kills in a row before the command is left in peace
+
+    def setUp(self):
+        super().setUp()
+        # On a disk, where every file is waited for: most of the time is spent between two files.
+        self.disk = pathlib.Path(tempfile.mkdtemp(prefix="foreshock_proxy_killed_"))
+        self.addCleanup(shutil.rmtree, self.disk, ignore_errors=True)
+        self.out = self.disk / "proxy"
+        self.partial = self.disk / "proxy.partial"
+        self.seed = int.from_bytes(os.urandom(4), "little")
+        self.random = random.Random(self.seed)
+
+    def start(self, arguments):
+        return subprocess.Popen([PROXY, *map(str, arguments)], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE)
+
+    def kill(self, arguments, whole, seconds):
+        """One attempt that is killed, with luck before its end; whether it was, with files left."""
+        process = self.start(arguments)
+        if self.random.random() < 0.6:  # not before the first file
+            while process.poll() is None and not self.partial.exists() and not self.out.exists():
+                time.sleep(0.0002)
+        try:
+            process.wait(self.random.uniform(0, seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        stderr = process.communicate()[1]
+        self.assertIn(process.returncode, (0, -signal.SIGKILL), stderr)
+        if self.out.exists():
+            found = contents(self.out)
+            found.pop("slice.identity", None)  # the last that goes
+            self.assertEqual(found, whole)
+        elif self.partial.exists():
+            for name, content in contents(self.partial).items():
+                if not name.endswith(".tmp") and name != "slice.identity":
+                    self.assertEqual(content, whole[name], name)
+        return process.returncode != 0 and self.partial.exists()
+
+    def test_the_same_command_goes_on_to_the_same_bytes(self):
+        self.make("mixtral", shards=4)
+        plan = self.directory / "plan.json"
+        chosen = ("--keep=8", "--selector=frequency", "--calibration", self.calibration)
+        answer = run("select", self.source, *chosen, "-w", plan)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        source = {path: (path.read_bytes(), path.stat().st_mtime_ns)
+                  for path in self.source.iterdir()}
+        half_done = 0
+        for arguments in (("build", self.source, self.out, *chosen),
+                          ("slice", self.source, self.out, "--plan", plan)):
+            began = time.monotonic()
+            self.assertEqual(run(*arguments).returncode, 0)
+            seconds = time.monotonic() - began
+            whole = contents(self.out)
+            for number in range(self.ROUNDS):
+                with self.subTest(verb=arguments[0], round=number, seed=self.seed):
+                    shutil.rmtree(self.out)
+                    for _ in range(self.KILLS):
+                        half_done += self.kill(arguments, whole, seconds)
+                        if self.out.exists():
+                            break
+                    if not self.out.exists() or (self.out / "slice.identity").exists():
+                        answer = run(*arguments)
+                        self.assertEqual(answer.returncode, 0, answer.stderr)
+                    self.assertEqual(contents(self.out), whole)
+                    self.assertFalse(self.partial.exists())
+                    self.assertEqual(source, {path: (path.read_bytes(), path.stat().st_mtime_ns)
+                                              for path in self.source.iterdir()})
+            shutil.rmtree(self.out)
+        self.assertGreater(half_done, 0, "no kill came half-way")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 writes what `foreshock fidelity` and `foreshock-proxy report` say of it into the docs.
 
     tests/lab/proxy_evidence.py build/release --work /tmp/evidence --seeds 3   # `make proxy-lab`
+    tests/lab/proxy_evidence.py build/release --work /tmp/evidence --no-training   # what is there
     tests/lab/proxy_evidence.py build/release --work /tmp/evidence --write-only
 
 A policy of 16 experts a layer learns the lab's reinforcement-learning task (docs/fault_lab.md). Of it
 proxies with 8, 4 and 2 experts are cut by every selector. Then all train on, healthy and with each
 fault, over the same prompts; every run leaves its capture in the folder, and what is there is not
-trained again. The tables go between marks of docs/proxy.md and docs/failures.md.
+trained again. What training costs is measured by itself, all models in turns, so that a busy machine
+is as busy for each. The tables go between marks of docs/proxy.md and docs/failures.md.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import copy
 import dataclasses
 import json
+import multiprocessing
 import pathlib
 import statistics
 import subprocess
@@ -35,19 +38,24 @@ KEEPS = (8, 4, 2)
 SELECTORS = ("cluster", "router-only", "frequency", "gate-mass", "reap", "activation-norm", "random",
              "first-k")
 # Where a fault begins, and how many steps are made. Rules on a baseline judge nothing before a run has
-# settled, about step 170. The healthy run is as long as the longest.
+# settled, about step 170.
 SCHEDULE = {
     # Of the lab's RL mode; what a step changes is in examples/lab/rl_faults.py.
-    "rl": {"rollout-precision": (70, 120), "skipped-update": (70, 120),
-           "route-mismatch": (70, 120), "grad-overflow": (180, 240)},
+    "rl": {"none": (0, 120), "rollout-precision": (70, 120), "skipped-update": (70, 120),
+           "route-mismatch": (70, 120), "none-long": (0, 240), "grad-overflow": (180, 240),
+           # As long as a rule may hold another back (docs/proxy.md); the smallest default proxy alone.
+           "skipped-update-long": (70, 280)},
     # Of its pretraining, on the default selector alone: its runs are long.
-    "pretrain": {"learning-rate": (380, 520), "router-collapse": (380, 520),
+    "pretrain": {"none": (0, 520), "learning-rate": (380, 520), "router-collapse": (380, 520),
                  "bf16-attention": (380, 520)},
 }
-FAULTS = tuple(SCHEDULE["rl"])
-PRETRAIN_FAULTS = tuple(SCHEDULE["pretrain"])
+FAULTS = ("rollout-precision", "skipped-update", "route-mismatch", "grad-overflow")
+LONG = "skipped-update-long"
+PRETRAIN_FAULTS = ("learning-rate", "router-collapse", "bf16-attention")
 BASE_STEPS = {"rl": 300, "pretrain": 400}
 PROMPTS = 8  # a step once the original is trained: half of the lab's
+BASE_PROMPTS = 16  # while it is made
+COST_ROUNDS, COST_STEPS = 7, 10  # how often each model takes its turn, and of how many steps
 CRITERIA = ("type", "direction", "trend", "order", "quiet")
 
 
@@ -70,7 +78,7 @@ class Bench:
     """One seed of one mode: a trained original, its calibration, and everything cut from it."""
 
     def __init__(self, given: argparse.Namespace, mode: str, seed: int) -> None:
-        self.mode, self.seed = mode, seed
+        self.given, self.mode, self.seed = given, mode, seed
         self.folder = given.work / f"{mode}-{seed}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.programs = given.build / "bin"
@@ -86,10 +94,10 @@ class Bench:
         return dataclasses.replace(base, experts=experts)
 
     def train(
-        self, name: str, policy: Any, fault: str, inject_step: int, steps: int
-    ) -> tuple[dict[int, float], float]:
-        """(reward or loss by step, CPU seconds a step). Without a name it is the original being made,
-        and nobody watches."""
+        self, name: str, policy: Any, fault: str, inject_step: int, steps: int,
+        prompts: int = PROMPTS,
+    ) -> dict[int, float]:
+        """Reward or loss by step. Without a name nobody watches."""
         from lab import faults, rl, rl_faults
         from lab.parallel import Grid
         from lab.train import Plan, train
@@ -97,16 +105,13 @@ class Bench:
 
         capture = str(self.folder / f"{name}.fscap") if name else ""
         sink = Sink(name or "base", "", capture, f"evidence-{name}-{time.time_ns()}")
+        fault = fault.removesuffix("-long")
         table = rl_faults if self.mode == "rl" else faults
         common = dict(fault=fault, strength=table.FAULTS[fault].strength, steps=steps,
                       inject_step=inject_step, seed=self.seed, sink=sink)
-        began = time.process_time()
         if self.mode == "rl":
-            prompts = PROMPTS if name else rl.PROMPTS
-            curve = rl.train_rl(rl.RlPlan(**common, prompts=prompts), policy)
-        else:
-            curve = train(Plan(**common, text=ROOT, shape=policy.shape), Grid(), policy)
-        return curve, (time.process_time() - began) / steps
+            return rl.train_rl(rl.RlPlan(**common, prompts=prompts), policy)
+        return train(Plan(**common, text=ROOT, shape=policy.shape), Grid(), policy)
 
     def text(self, policy: Any, batches: int, salt: int) -> list[Any]:
         """[(tokens, targets)]: RL: prompts with the policy's own answers; else text."""
@@ -140,7 +145,7 @@ class Bench:
         if state.exists():
             policy.load_state_dict(torch.load(state))
             return policy
-        self.train("", policy, "none", 0, BASE_STEPS[self.mode])
+        self.train("", policy, "none", 0, BASE_STEPS[self.mode], BASE_PROMPTS)
         torch.save(policy.state_dict(), state)
         return policy
 
@@ -211,33 +216,73 @@ class Bench:
                       "--markdown", self.folder / f"{cut.name}.report.md")
         return json.loads(answer.read_text())
 
+    def has(self, cut: Cut, fault: str, steps: int) -> bool:
+        facts = self.folder / f"{cut.name}-{fault}.json"
+        return facts.exists() and json.loads(facts.read_text())["steps"] == steps
+
     def run(self, cut: Cut, fault: str, policy: Any, steps: int) -> dict[str, float]:
-        """Trains a copy of `policy` on with the fault; what its curve was, and what it cost."""
+        """Trains a copy of `policy` on with the fault; what its curve was."""
         name = f"{cut.name}-{fault}"
         facts = self.folder / f"{name}.json"
-        if not facts.exists() or json.loads(facts.read_text())["steps"] != steps:
-            inject_step, _ = SCHEDULE[self.mode].get(fault, (0, steps))
-            curve, seconds = self.train(name, copy.deepcopy(policy), fault, inject_step, steps)
+        if not self.has(cut, fault, steps):
+            inject_step, _ = SCHEDULE[self.mode][fault]
+            curve = self.train(name, copy.deepcopy(policy), fault, inject_step, steps)
             for verdict in self.folder.glob("*.fidelity.json"):
                 verdict.unlink()  # it may rest on the run that was there before
             values = [curve[step] for step in sorted(curve)]
             facts.write_text(json.dumps({
                 "steps": steps,
-                "first": statistics.mean(values[:5]), "last": statistics.mean(values[-20:]),
-                "cpu_seconds_a_step": seconds}))
+                "first": statistics.mean(values[:5]), "last": statistics.mean(values[-20:])}))
         return json.loads(facts.read_text())
 
     def fidelity(self, cut: Cut, fault: str) -> dict[str, Any]:
         saved = self.folder / f"{cut.name}-{fault}.fidelity.json"
         if not saved.exists():
             runs = [self.folder / f"{name}.fscap" for name in (
-                "full-none", f"full-{fault}", f"{cut.name}-none", f"{cut.name}-{fault}")]
+                f"full-{healthy_of(fault)}", f"full-{fault}",
+                f"{cut.name}-{healthy_of(fault)}", f"{cut.name}-{fault}")]
             options = ("--full-healthy", "--full-fault", "--proxy-healthy", "--proxy-fault")
             arguments = [word for pair in zip(options, runs) for word in pair]
             rules = [word for rule in RULES for word in ("--rules", rule)]
             saved.write_text(self._run("foreshock", "fidelity", *arguments, *rules, "--fault-from",
                                        str(SCHEDULE[self.mode][fault][0]), "-o", "json", codes=(0, 1)))
         return json.loads(saved.read_text())
+
+    def alerts(self, cut: Cut, fault: str) -> dict[str, dict[str, Any]]:
+        """rule → where it fired first, as `foreshock rules backtest` says."""
+        answer = json.loads(self._run("foreshock", "rules", "backtest", *RULES, "--captures",
+                                      self.folder / f"{cut.name}-{fault}.fscap", "-o", "json",
+                                      codes=(0, 1)))
+        found: dict[str, dict[str, Any]] = {}
+        for alert in answer["runs"][0]["alerts"]:
+            if alert["firing_step"] is not None:
+                found.setdefault(alert["rule"], {
+                    key: alert[key] for key in ("firing_step", "resolved_step", "summary")})
+        return found
+
+    def cost(self, original: Any) -> dict[str, Any]:
+        """keep → CPU and wall seconds a step of every round, and what memory training takes."""
+        saved = self.folder / "cost.json"
+        if saved.exists():
+            return json.loads(saved.read_text())
+        cuts = [FULL, *(Cut(keep, "cluster") for keep in KEEPS)]
+        policies = {cut.keep: original if cut == FULL else self.proxy(cut) for cut in cuts}
+        cost: dict[str, Any] = {
+            str(keep): {"parameters": sum(p.numel() for p in policy.parameters()), "cpu": [],
+                        "wall": []} for keep, policy in policies.items()}
+        for _ in range(COST_ROUNDS):
+            for keep, policy in policies.items():
+                twin = copy.deepcopy(policy)
+                cpu, wall = time.process_time(), time.perf_counter()
+                self.train("", twin, "none", 0, COST_STEPS)
+                cost[str(keep)]["cpu"].append((time.process_time() - cpu) / COST_STEPS)
+                cost[str(keep)]["wall"].append((time.perf_counter() - wall) / COST_STEPS)
+        for cut in cuts:
+            with multiprocessing.get_context("spawn").Pool(1) as fresh:
+                cost[str(cut.keep)]["memory_bytes"] = fresh.apply(
+                    training_memory, (self.given, self.mode, self.seed, cut))
+        saved.write_text(json.dumps(cost))
+        return cost
 
     def _run(self, program: str, *arguments: Any, codes: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run([str(self.programs / program), *map(str, arguments)], check=False,
@@ -274,15 +319,46 @@ def Tokens(policy: Any) -> Any:  # noqa: N802
     return OnlyTokens()
 
 
+def training_memory(given: argparse.Namespace, mode: str, seed: int, cut: Cut) -> int:
+    """In a process of its own: by how much its resident memory grows at most from before the model is
+    there, bytes."""
+    use_package(given)
+    import fault_lab
+
+    fault_lab.settle_torch()
+    bench = Bench(given, mode, seed)
+    # The libraries are in memory then, and what they keep.
+    bench.train("", bench.original(), "none", 0, 1, 1)
+    before = status_bytes("VmRSS")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+    policy = bench.original() if cut == FULL else bench.proxy(cut)
+    bench.train("", policy, "none", 0, COST_STEPS)
+    return status_bytes("VmHWM") - before
+
+
+def status_bytes(key: str) -> int:
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return 1024 * int(line.split()[1])
+    raise ValueError(f"/proc/self/status has no {key}")
+
+
 def cuts_of(mode: str, given: argparse.Namespace) -> list[Cut]:
     selectors = given.selectors if mode == "rl" else ("cluster",)
     return [Cut(keep, selector) for keep in KEEPS for selector in selectors]
 
 
-def lengths(mode: str, faults: Iterable[str]) -> dict[str, int]:
-    """Steps of each run, the healthy one first."""
-    steps = {fault: SCHEDULE[mode][fault][1] for fault in faults}
-    return {"none": max(steps.values()), **steps}
+def healthy_of(fault: str) -> str:
+    """The run without the fault that is as long."""
+    return "none-long" if fault == "grad-overflow" else "none"
+
+
+def runs_of(mode: str, cut: Cut, faults: Iterable[str]) -> dict[str, int]:
+    """Steps of each run of a model, a healthy one first."""
+    names = [name for fault in faults for name in (healthy_of(fault), fault)]
+    if mode == "rl" and cut == Cut(KEEPS[-1], SELECTORS[0]):
+        names.append(LONG)
+    return {name: SCHEDULE[mode][name][1] for name in names}
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -294,29 +370,42 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             for mode, seeds, faults in (("rl", given.seeds, given.faults),
                                         ("pretrain", given.pretrain_seeds, PRETRAIN_FAULTS))
             for seed in range(1, seeds + 1)]
-    for mode, seed, faults in plan:  # what takes long; judging it takes little
+    for mode, seed, faults in plan if given.training else ():  # what takes long
         bench = Bench(given, mode, seed)
         original = bench.original()
         bench.publish(original)
         for cut in [FULL, *cuts_of(mode, given)]:
             print(f"evidence: {mode}, seed {seed}, {cut.name}", file=sys.stderr, flush=True)
             policy = original if cut == FULL else bench.proxy(cut)
-            for fault, steps in lengths(mode, faults).items():
+            for fault, steps in runs_of(mode, cut, faults).items():
                 bench.run(cut, fault, policy, steps)
-    results: dict[str, Any] = {"rl": [], "pretrain": []}
+    results: dict[str, Any] = {"rl": [], "pretrain": [], "cost": None}
     for mode, seed, faults in plan:
         bench = Bench(given, mode, seed)
+        steps = runs_of(mode, FULL, faults)
+        if not bench.has(FULL, "none", steps["none"]):
+            continue  # without training: not there yet
         original = bench.original()
+        if mode == "rl" and results["cost"] is None:
+            results["cost"] = bench.cost(original)
         for cut in [FULL, *cuts_of(mode, given)]:
+            there = [name for name, count in runs_of(mode, cut, faults).items()
+                     if bench.has(cut, name, count)]
+            if "none" not in there:
+                continue
             policy = original if cut == FULL else bench.proxy(cut)
+            broken = [fault for fault in faults
+                      if fault in there and healthy_of(fault) in there
+                      and all(bench.has(FULL, name, steps[name])
+                              for name in (fault, healthy_of(fault)))]
             results[mode].append({
                 "seed": seed, "keep": cut.keep, "selector": cut.selector,
-                "parameters": sum(p.numel() for p in policy.parameters()),
                 "report": None if cut == FULL else bench.report(original, cut),
-                "runs": {fault: bench.run(cut, fault, policy, steps)
-                         for fault, steps in lengths(mode, faults).items()},
+                "runs": {name: bench.run(cut, name, policy, SCHEDULE[mode][name][1])
+                         for name in there},
+                "alerts": {name: bench.alerts(cut, name) for name in there},
                 "fidelity": {} if cut == FULL else {
-                    fault: bench.fidelity(cut, fault) for fault in faults}})
+                    fault: bench.fidelity(cut, fault) for fault in broken}})
     (given.work / "results.json").write_text(json.dumps(results))
     return results
 
@@ -342,8 +431,14 @@ def groups(rows: list[dict[str, Any]]) -> dict[tuple[int, str], list[dict[str, A
     return found
 
 
+def answers_of(rows: list[dict[str, Any]], fault: str) -> list[dict[str, Any]]:
+    return [row["fidelity"][fault] for row in rows if fault in row["fidelity"]]
+
+
 def verdict_cell(answers: list[dict[str, Any]]) -> str:
     """How many passed, and which criteria those failed that did not."""
+    if not answers:
+        return "–"
     passed = sum(answer["verdict"] == "pass" for answer in answers)
     failed: dict[str, int] = {}
     for answer in answers:
@@ -361,7 +456,7 @@ def fidelity_table(rows: list[dict[str, Any]], faults: Iterable[str]) -> list[st
     lines = ["| experts | selector | " + " | ".join(faults) + " | in all |",
              "|---|---|" + "---|" * (len(tuple(faults)) + 1)]
     for (keep, selector), group in groups(rows).items():
-        answers = [[row["fidelity"][fault] for row in group] for fault in faults]
+        answers = [answers_of(group, fault) for fault in faults]
         total = sum(a["verdict"] == "pass" for fault in answers for a in fault)
         lines.append(f"| {keep} | {selector} | " + " | ".join(map(verdict_cell, answers))
                      + f" | {total}/{sum(map(len, answers))} |")
@@ -374,7 +469,7 @@ def criteria_table(rows: list[dict[str, Any]], faults: Iterable[str]) -> list[st
     lines = ["| experts | fault | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     for keep in sorted({row["keep"] for row in rows if row["keep"] != EXPERTS}, reverse=True):
         for fault in faults:
-            answers = [row["fidelity"][fault] for row in rows if row["keep"] == keep]
+            answers = answers_of([row for row in rows if row["keep"] == keep], fault)
             line = []
             for name in names:
                 of = [c["verdict"] for a in answers for c in a["criteria"] if c["name"] == name]
@@ -401,20 +496,49 @@ def ability_table(rows: list[dict[str, Any]], unit: str) -> list[str]:
     return lines
 
 
-def cost_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["| experts | parameters | CPU time a step | bytes of weights |",
-             "|---|---|---|---|"]
-    full = [row for row in rows if row["keep"] == EXPERTS]
-    time_of = lambda row: statistics.median(  # noqa: E731
-        run["cpu_seconds_a_step"] for run in row["runs"].values())
-    whole = statistics.median(map(time_of, full))
-    lines.append(f"| {EXPERTS} | {full[0]['parameters']:,} | 1 | 1 |".replace(",", " "))
+def cost_table(results: dict[str, Any]) -> list[str]:
+    """Ratios of the original's, round by round."""
+    cost, reports = results["cost"], {
+        row["keep"]: row["report"]["size"] for row in results["rl"] if row["report"]}
+    lines = ["| experts | parameters | weights | CPU time a step | time a step | memory of training |",
+             "|---|---|---|---|---|---|"]
+    full = cost[str(EXPERTS)]
+    lines.append(f"| {EXPERTS} | {full['parameters']:,} | 1 | 1 | 1 | 1 |".replace(",", " "))
     for keep in KEEPS:
-        group = [row for row in rows if row["keep"] == keep]
-        size = group[0]["report"]["size"]
-        share = size["after"]["bytes"] / size["before"]["bytes"]
-        lines.append(f"| {keep} | {group[0]['parameters']:,} | ".replace(",", " ")
-                     + f"{statistics.median(map(time_of, group)) / whole:.2f} | {share:.2f} |")
+        one, size = cost[str(keep)], reports[keep]
+        columns = [cells(mine / theirs for mine, theirs in zip(one[key], full[key]))
+                   for key in ("cpu", "wall")]
+        lines.append(f"| {keep} | {one['parameters']:,} | ".replace(",", " ")
+                     + f"{size['after']['bytes'] / size['before']['bytes']:.2f} | "
+                     + " | ".join(columns)
+                     + f" | {one['memory_bytes'] / full['memory_bytes']:.2f} |")
+    return lines
+
+
+def omitted_table(rows: list[dict[str, Any]]) -> list[str]:
+    """What stands between the omitted update and its name, run by run."""
+    lines = ["| seed | experts | selector | steps | `rl_update_zero` | `rl_reward_moves` | it saw | "
+             "`actor_update_omitted` | `rl_reward_moves` of the healthy run |",
+             "|---|---|---|---|---|---|---|---|---|"]
+
+    def when(alerts: dict[str, dict[str, Any]], rule: str) -> str:
+        if rule not in alerts:
+            return "–"
+        to = alerts[rule]["resolved_step"]
+        return f"{alerts[rule]['firing_step']}–{'' if to is None else to}"
+
+    for row in rows:
+        healthy = row["alerts"]["none"]
+        for fault in ("skipped-update", LONG):
+            if fault not in row["alerts"]:
+                continue
+            broken = row["alerts"][fault]
+            saw = broken.get("rl_reward_moves", {"summary": ": –"})["summary"].partition(": ")[2]
+            lines.append(
+                f"| {row['seed']} | {row['keep']} | {row['selector'] or 'original'} | "
+                f"{SCHEDULE['rl'][fault][1]} | {when(broken, 'rl_update_zero')} | "
+                f"{when(broken, 'rl_reward_moves')} | {saw.removeprefix('train.')} | "
+                f"{when(broken, 'actor_update_omitted')} | {when(healthy, 'rl_reward_moves')} |")
     return lines
 
 
@@ -456,15 +580,15 @@ def reproduced_table(results: dict[str, Any]) -> list[str]:
              "|---|---|---|---|---|---|---|"]
     for mode in ("rl", "pretrain"):
         rows = [row for row in results[mode] if row["keep"] != EXPERTS]
-        for fault in rows[0]["fidelity"] if rows else ():
-            answers = [row["fidelity"][fault] for row in rows]
+        for fault in list(dict.fromkeys(fault for row in rows for fault in row["fidelity"])):
+            answers = answers_of(rows, fault)
             fired = sorted({name for answer in answers for name in answer["full_alerts"]})
             named = sorted({answer["full_fault"] for answer in answers if answer["full_fault"]})
 
             def share(some: list[dict[str, Any]]) -> str:
                 return f"{sum(a['verdict'] == 'pass' for a in some)}/{len(some)}"
 
-            by_keep = [share([row["fidelity"][fault] for row in rows if row["keep"] == keep])
+            by_keep = [share(answers_of([row for row in rows if row["keep"] == keep], fault))
                        for keep in KEEPS]
             lines.append(f"| {fault} | {', '.join(fired) or 'nothing'} | {', '.join(named) or '–'} | "
                          f"{share(answers)} | " + " | ".join(by_keep) + " |")
@@ -480,26 +604,48 @@ def write(page: pathlib.Path, mark: str, lines: list[str]) -> None:
     page.write_text(f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{tail}")
 
 
+def setup_lines(rl: list[dict[str, Any]], pretrain: list[dict[str, Any]],
+                faults: Iterable[str]) -> list[str]:
+    """Which cells rest on how many seeds."""
+    seeds: dict[str, dict[str, set[int]]] = {}
+    for row in rl:
+        for fault in row["fidelity"]:
+            seeds.setdefault(fault, {}).setdefault(row["selector"], set()).add(row["seed"])
+    lines = ["| fault | steps | seeds, by selector |", "|---|---|---|"]
+    for fault in faults:
+        by_count: dict[str, list[str]] = {}
+        for selector, found in seeds.get(fault, {}).items():
+            by_count.setdefault(", ".join(map(str, sorted(found))), []).append(selector)
+        begin, steps = SCHEDULE["rl"][fault]
+        lines.append(f"| {fault} | from {begin} of {steps} | "
+                     + ("; ".join(f"{which}: {', '.join(names)}"
+                                  for which, names in by_count.items()) or "not measured") + " |")
+    for fault in PRETRAIN_FAULTS:
+        begin, steps = SCHEDULE["pretrain"][fault]
+        found = sorted({row["seed"] for row in pretrain if fault in row["fidelity"]})
+        lines.append(f"| {fault}, in pretraining | from {begin} of {steps} | "
+                     + (f"{', '.join(map(str, found))}: cluster" if found else "not measured") + " |")
+    return lines
+
+
 def write_docs(results: dict[str, Any]) -> None:
     rl, pretrain = results["rl"], results["pretrain"]
-    faults = tuple(next(iter(row["fidelity"] for row in rl if row["fidelity"])))
+    faults = tuple(fault for fault in FAULTS if any(fault in row["fidelity"] for row in rl))
     proxy = PAGES["proxy"]
-    selectors = list(dict.fromkeys(row["selector"] for row in rl if row["selector"]))
-    when = ", ".join(f"{fault} (from step {SCHEDULE['rl'][fault][0]} of {SCHEDULE['rl'][fault][1]})"
-                     for fault in faults)
-    write(proxy, "setup", [
-        f"Measured: seeds {', '.join(str(s) for s in sorted({row['seed'] for row in rl}))}; selectors "
-        f"{', '.join(selectors)}; faults {when}; pretraining: "
-        + (f"seeds {', '.join(str(s) for s in sorted({r['seed'] for r in pretrain}))}."
-           if pretrain else "not measured.")])
+    write(proxy, "setup", setup_lines(rl, pretrain, FAULTS))
     write(proxy, "fidelity", fidelity_table(rl, faults))
     write(proxy, "criteria", criteria_table(rl, faults))
+    write(proxy, "omitted", omitted_table(rl))
     write(proxy, "ability", ability_table(rl, "reward"))
-    write(proxy, "cost", cost_table(rl))
+    write(proxy, "cost", cost_table(results))
     write(proxy, "pretrain", fidelity_table(pretrain, PRETRAIN_FAULTS) if pretrain
           else ["Not run."])
     write(PAGES["failures"], "reproduced", reproduced_table(results))
     write(PAGES["failures"], "factors", factors_table(rl))
+
+
+def use_package(given: argparse.Namespace) -> None:
+    sys.path[:0] = [str(given.build / "python"), str(EXAMPLES), str(ROOT / "tests/support/python")]
 
 
 def main() -> int:
@@ -512,6 +658,8 @@ def main() -> int:
                         help="seeds of the pretraining faults, which take most of the time; 0: none")
     parser.add_argument("--selectors", default=",".join(SELECTORS), help="a,b,...; default: all")
     parser.add_argument("--faults", default=",".join(FAULTS), help="a,b,...; default: all")
+    parser.add_argument("--no-training", dest="training", action="store_false",
+                        help="judge the runs that the folder has, whichever they are")
     parser.add_argument("--dry-run", action="store_true", help="leave the pages as they are")
     parser.add_argument("--write-only", action="store_true",
                         help="write the pages from the folder's results.json")
@@ -525,7 +673,7 @@ def main() -> int:
         parser.error("--seeds: allowed: 1 or more, --pretrain-seeds: 0 or more")
     given.build = given.build.resolve()
     given.work.mkdir(parents=True, exist_ok=True)
-    sys.path[:0] = [str(given.build / "python"), str(EXAMPLES), str(ROOT / "tests/support/python")]
+    use_package(given)
     if given.write_only:
         results = json.loads((given.work / "results.json").read_text())
     else:

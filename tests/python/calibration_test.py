@@ -317,6 +317,39 @@ class CalibrateTest(unittest.TestCase):
         self.run_proxy("select", checkpoint, "--keep=4", "--context-weight=0", "--seen-least=1",
                        "--calibration", self.path, "-w", plan)
 
+    def test_what_a_watched_training_pushed_is_what_a_pass_over_its_text_counts(self):
+        model = Model()
+        checkpoint = self.write_checkpoint(model)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        with Daemon(FORESHOCKD, self.directory) as daemon:
+            monitor = foreshock.watch(
+                model, optimizer, run="exp", server=daemon.grpc, strict=True,
+                sampling={"router": {"every": 5, "coactivation_every": 2}})
+            passes = []
+            for step in range(5):
+                ids = torch.randint(VOCAB, (2, 15))
+                if step % 2 == 0:  # by the router that this step is about to change
+                    passes.append(self.directory / f"pass-{step}.safetensors")
+                    twin = Model()
+                    twin.load_state_dict(model.state_dict())
+                    foreshock.calibrate(twin, [ids], passes[-1])
+                optimizer.zero_grad()
+                model(ids).square().mean().backward()
+                optimizer.step()
+                monitor.step(step)
+            self.assertTrue(monitor.close())
+            self.run_proxy("calibrate", checkpoint, "--from-store", "exp", "--data", daemon.data,
+                           "-w", self.path)
+        sums = [self.read(path) for path in passes]
+        got = self.read()
+        for layer in range(2):
+            for name in ("tokens", "frequency", "coactivation"):
+                name = f"layers.{layer}.{name}"
+                np.testing.assert_array_equal(got[name], sum(one[name] for one in sums), name)
+        # The router moved, or the sums would say little.
+        self.assertFalse(np.array_equal(sums[0]["layers.0.frequency"],
+                                        sums[-1]["layers.0.frequency"]))
+
 
 if __name__ == "__main__":
     FORESHOCKD = sys.argv.pop(2)

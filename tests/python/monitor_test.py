@@ -131,6 +131,75 @@ class Sampled(Case):
         np.testing.assert_allclose(got[:48], logits[0].numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(got[48:], logits[1].numpy()[::3], rtol=1e-5, atol=1e-6)
 
+    def test_pairs_of_all_forwards_of_the_steps_that_are_due(self):
+        model = Decoder(depth=2, count=6)
+        for name in ("router", "pairs"):
+            with self.subTest(name):
+                sampling = {"router": {"every": 0, "coactivation_every": 3}}
+                if name == "router":
+                    sampling["router"]["every"] = 2
+                monitor = self.watch(model, sampling=sampling)
+                chosen = []
+                hook = model.layers[1].mlp.gate.register_forward_hook(
+                    lambda module, inputs, output: chosen.append(output.detach().topk(2).indices))
+                expected = {}
+                for step in range(7):
+                    chosen.clear()
+                    for micro in range(2):
+                        model(batch(10 * step + micro)[0])
+                    with monitor.eval():
+                        model(batch(0)[0])
+                    hits = torch.zeros(96, 6).scatter(1, torch.cat(chosen[:2]).reshape(-1, 2), 1.0)
+                    expected[step] = (hits.T @ hits).long()
+                    monitor.step(step)
+                hook.remove()
+                got = [(s, p) for s, p in self.summaries("router_coactivation") if p.layer == 1]
+                self.assertEqual([(s, p.experts, p.tokens) for s, p in got],
+                                 [(0, 6, 96), (3, 6, 96), (6, 6, 96)])
+                for step, payload in got:
+                    self.assertEqual(np.frombuffer(payload.pair_counts.data, "<i8").tolist(),
+                                     expected[step][np.tril_indices(6, -1)].tolist())
+                plan = {p.kind: (list(p.layers), p.every_steps)
+                        for p in self.records()[0].hello.plan}
+                self.assertEqual(plan[8], ([0, 1], 3))
+                self.assertEqual(sorted({s for s, _ in self.summaries("router_load")}),
+                                 [0, 2, 4, 6] if name == "router" else [])
+                os.remove(self.path)
+
+    def test_pairs_are_counted_from_whatever_a_gate_puts_out(self):
+        chosen = torch.tensor([[2, 0], [1, 3], [0, 2]])
+        forms = {"indices": lambda logits: (chosen.int(), torch.ones(3, 2)),
+                 "map": lambda logits: (logits, torch.zeros(3, 4, dtype=torch.bool).scatter(
+                     1, chosen, True)),
+                 "unsure": lambda logits: logits}
+        for name, form in forms.items():
+            with self.subTest(name):
+                model = Decoder(depth=1)
+                gate = model.layers[0].mlp.gate
+                if name == "unsure":  # the correction is added behind the gate
+                    gate.e_score_correction_bias = torch.zeros(4)
+                gate.forward = lambda x, form=form, gate=gate: form(
+                    torch.nn.functional.linear(x.reshape(-1, 32), gate.weight))
+                monitor = self.watch(model, sampling={"router": {"every": 0, "coactivation_every": 1}})
+                gate(torch.randn(3, 32))
+                monitor.step(0)
+                got = [np.frombuffer(p.pair_counts.data, "<i8").tolist()
+                       for _, p in self.summaries("router_coactivation")]
+                # Pairs (1,0), (2,0), (2,1), (3,0), (3,1), (3,2).
+                self.assertEqual(got, [] if name == "unsure" else [[0, 2, 0, 0, 1, 0]])
+                os.remove(self.path)
+
+    def test_pairs_where_one_expert_is_chosen(self):
+        model = Decoder(depth=1)
+        model.layers[0].mlp.top_k = 1
+        with self.assertLogs("foreshock", "WARNING") as log:
+            monitor = self.watch(model, sampling={"router": {"coactivation_every": 1}})
+        self.assertIn("no router is known to choose two experts", log.output[0])
+        model(batch(0)[0])
+        monitor.step(0)
+        self.assertEqual(self.summaries("router_coactivation"), [])
+        self.assertEqual(len(self.summaries("router_load")), 1)
+
     def test_gradient_shares_are_those_before_clipping(self):
         model = Decoder()
         optimizer = torch.optim.SGD(model.parameters(), 1e-3)

@@ -186,7 +186,7 @@ TEST(Distances, JensenShannonIsZeroForTheSamePartnersAndOneForOthers) {
 }
 
 TEST(Gram, EveryInstructionSetGivesTheSameBitsAndTheRightNumbers) {
-  GramFunction functions[2];
+  GramFunction functions[3];
   const int sets = GramFunctions(functions);
   for (const auto& [count, width] : {std::pair{1, 1}, {2, 3}, {5, 7}, {16, 256}, {13, 1027}}) {
     const Matrix rows = RandomMatrix(count, width, static_cast<unsigned>(count + width));

@@ -437,6 +437,24 @@ TEST_F(AssembleTest, ShardsOfAnEarlierAttemptAreNotWrittenAgain) {
   EXPECT_EQ(Files(dir_.File("again")), whole);
 }
 
+TEST_F(AssembleTest, AnOutputThatLacksTheLastStepIsFinished) {
+  ASSERT_OK(Run("whole").status());
+  const auto whole = Files(dir_.File("whole"));
+  ASSERT_FALSE(RunWithLimit("out", 0).ok());
+  ASSERT_OK_AND_ASSIGN(const Opened source, Open(dir_.File("in")));
+  ASSERT_OK_AND_ASSIGN(const Cut cut,
+                       Slice(source.checkpoint, source.model, MakePlan(source, {0, 2, 4}), {}));
+  // As a kill right after the renaming would leave it.
+  WriteText(dir_.File("whole/slice.identity"), cut.identity);
+  ASSERT_OK_AND_ASSIGN(const Assembled done, Run("whole"));
+  EXPECT_EQ(done.shards_kept, 3u);
+  EXPECT_EQ(Files(dir_.File("whole")), whole);
+  // Of another cut it is somebody's proxy.
+  WriteText(dir_.File("whole/slice.identity"), "another");
+  EXPECT_THAT(Run("whole").status(),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("exists; a proxy is written")));
+}
+
 TEST_F(AssembleTest, WhatIsInTheWayIsNamed) {
   const auto expect_error = [](const absl::Status& status, const std::string& message) {
     ASSERT_FALSE(status.ok());

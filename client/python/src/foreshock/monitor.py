@@ -23,7 +23,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 
 import torch
 
-from foreshock import device, lifetime, payloads
+from foreshock import device, lifetime, pairs, payloads
 from foreshock.client import OUTCOMES, Client
 from foreshock.discovery import Found, discover
 from foreshock.gradients import GradientNorms, Norms
@@ -118,6 +118,12 @@ def watch(
             "found neither attention nor routers in %s: only what step() is given will be sent; "
             "name them with patterns= (foreshock.patterns)", type(chunks[0]).__name__,
         )  # fmt: skip
+    if chosen.router.coactivation_every > 0 and not any(r.top_k > 1 for r in found.routers):
+        logger.warning(
+            "router.coactivation_every is %d, but no router is known to choose two experts: no "
+            "pairs will be sent; top_k= of foreshock.patterns says it",
+            chosen.router.coactivation_every,
+        )  # fmt: skip
     options: dict[str, Any] = dict(
         launch_id=launch_id,
         rank=rank,
@@ -196,6 +202,9 @@ def _plan(found: Found, sampling: Sampling, share: _Share) -> list[ingest.PlanEn
     add(share.routers, types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
     weights_every = sampling.router.weights_every
     add(share.router_weights, types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, weights_every)
+    paired = [router.layer for router in found.routers if router.top_k > 1]
+    pairs_every = sampling.router.coactivation_every
+    add(share.routers, types.SUMMARY_KIND_ROUTER_COACTIVATION, paired, pairs_every)
     return plan
 
 
@@ -242,9 +251,11 @@ class Monitor:
         self._taps = [
             RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
             for layer in found.routers
-            if share.routers and sampling.router.every > 0 and self._forwards is not None
+            if share.routers and self._forwards is not None
+            and (sampling.router.every > 0 or sampling.router.coactivation_every > 0)
         ]
-        self._armed = self._listened = False  # the taps: now; since they were emptied
+        self._armed = self._paired = False  # the taps, now
+        self._listened = False  # since they were emptied
         self._packer = Packer(sinks, strict)
         self._alive = lifetime.Owner(self)
         self._arm(resume_step)
@@ -324,7 +335,7 @@ class Monitor:
     def eval(self) -> Iterator[None]:
         """Inside, routers are not sampled and `step` sends its scalars as evaluation."""
         before, self._evaluating = self._evaluating, True
-        self._set_armed(False)
+        self._set_armed(False, False)
         try:
             yield
         finally:
@@ -446,10 +457,24 @@ class Monitor:
             job.parts.append(norms.part(grad_norm))
 
     def _sample_router(self, job: Job, tap: RouterTap) -> None:
-        scores, counts, bias = tap.take()  # taken in any case: it may have listened too early
-        if not self._sampling.due(self._sampling.router.every, job.step):
+        # Taken in any case: it may have listened too early.
+        scores, counts, bias = tap.take()
+        choices = tap.take_choices()
+        sampling, layer, shard = self._sampling, tap.layer, self._share.token_shard
+        if choices and sampling.due(sampling.router.coactivation_every, job.step):
+            job.parts.append(
+                Part(
+                    choices,
+                    lambda arrays: payloads.router_coactivation(
+                        layer.layer,
+                        pairs.count(arrays, layer.experts),
+                        sum(len(array) for array in arrays),
+                        token_shard=shard,
+                    ),
+                )
+            )
+        if not sampling.due(sampling.router.every, job.step):
             return
-        layer = tap.layer
         kind = "sigmoid_logits" if layer.sigmoid else "softmax_logits"
         if scores is not None:
             job.parts.append(
@@ -461,7 +486,7 @@ class Monitor:
                         kind,
                         layer.top_k,
                         correction_bias=arrays[1] if len(arrays) > 1 else None,
-                        token_shard=self._share.token_shard,
+                        token_shard=shard,
                     ),
                 )
             )
@@ -470,7 +495,7 @@ class Monitor:
                 Part(
                     [counts],
                     lambda arrays: payloads.router_load(
-                        layer.layer, arrays[0], token_shard=self._share.token_shard
+                        layer.layer, arrays[0], token_shard=shard
                     ),
                 )
             )
@@ -522,15 +547,21 @@ class Monitor:
 
     def _arm(self, next_step: int | None) -> None:
         """Hooks listen in the forwards of a sampled step, and if the next step is not known."""
-        every = self._sampling.router.every
-        self._set_armed(next_step is None or self._sampling.due(every, next_step))
+        sampling = self._sampling
 
-    def _set_armed(self, armed: bool) -> None:
-        self._listened = self._listened or armed
-        if armed != self._armed:
-            self._armed = armed
+        def listens(every: int) -> bool:
+            return every > 0 and (next_step is None or sampling.due(every, next_step))
+
+        router = sampling.router
+        self._set_armed(listens(router.every), listens(router.coactivation_every))
+
+    def _set_armed(self, armed: bool, paired: bool) -> None:
+        self._listened = self._listened or armed or paired
+        if (armed, paired) != (self._armed, self._paired):
+            self._armed, self._paired = armed, paired
             for tap in self._taps:
                 tap.armed = armed
+                tap.paired = paired and tap.layer.top_k > 1
 
     def _ignore(self, found: str, allowed: str) -> None:
         self._stats.steps_ignored += 1

@@ -4,7 +4,7 @@
 
     scalars:   {every: 1}
     gradients: {every: 10}                       # norms of W_Q, W_K and router gradients
-    router:    {every: 5, tokens: 256, weights_every: 50}
+    router:    {every: 5, tokens: 256, weights_every: 50, coactivation_every: 0}
     spectra:   {every: 50, heads: 4, groups: 4}  # the dear part
     logits:    {every: 10, rows: 16}             # of what Monitor.attention() is given
     phase: 0
@@ -32,6 +32,7 @@ class Router:
     every: int = 5  # gates and load
     tokens: int = 256  # at most, of each layer and step
     weights_every: int = 50
+    coactivation_every: int = 0  # experts chosen together, of all tokens; for a proxy's calibration
 
 
 @dataclasses.dataclass(frozen=True)

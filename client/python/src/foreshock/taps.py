@@ -47,7 +47,8 @@ class ForwardWatch:
 
 
 class RouterTap:
-    """Samples the scores and counts the load of one router over the forwards of a step."""
+    """Samples the scores and counts the load of one router over the forwards of a step; where it is
+    `paired` it also keeps which experts each token chose."""
 
     def __init__(
         self,
@@ -57,7 +58,8 @@ class RouterTap:
         failed: Callable[[str, Exception], None],
     ) -> None:
         self.layer = layer
-        self.armed = False
+        self.armed = False  # scores and load
+        self.paired = False  # choices
         self.recomputed = 0  # forwards that were not counted
         self._forwards = forwards
         self._tokens_max = tokens_max
@@ -65,6 +67,7 @@ class RouterTap:
         self._scores: list[torch.Tensor] = []
         self._sampled = 0
         self._counts: torch.Tensor | None = None
+        self._choices: list[torch.Tensor] = []
         gate = layer.gate
         self._bias_name = next((n for n in CORRECTION_BIAS_NAMES if _is_there(gate, n)), "")
         self._handle = layer.gate.register_forward_hook(_Hook(self._on_forward))
@@ -80,19 +83,26 @@ class RouterTap:
             bias = getattr(self.layer.gate, self._bias_name).detach().to(torch.float32, copy=True)
         return scores, counts, bias
 
+    def take_choices(self) -> list[torch.Tensor]:
+        """The chosen experts [tokens, k] of each forward of the step, int16 or int32; empties the
+        list. There are none where the gate's output does not say them."""
+        choices, self._choices = self._choices, []
+        return choices
+
     def remove(self) -> None:
         self._handle.remove()
 
     def _on_forward(self, gate: torch.nn.Module, inputs: Any, output: Any) -> None:
-        if not self.armed or not gate.training:
+        if not (self.armed or self.paired) or not gate.training:
             return
         if self._forwards.recomputing():
             self.recomputed += 1
             return
         try:
             with torch.no_grad():
-                self._sample(gate, inputs)
-                self._count(output)
+                if self.armed:
+                    self._sample(gate, inputs)
+                self._look_at_choice(output)
         except Exception as error:
             self._failed(f"router {self.layer.path}", error)
 
@@ -109,7 +119,7 @@ class RouterTap:
         self._scores.append(logits)
         self._sampled += sample.shape[0]
 
-    def _count(self, output: Any) -> None:
+    def _look_at_choice(self, output: Any) -> None:
         """The assignments of all tokens, where the gate's output says them without doubt: the
         chosen indices [tokens, k], a routing map [tokens, experts], or a linear gate's logits."""
         k, experts = self.layer.top_k, self.layer.experts
@@ -120,17 +130,33 @@ class RouterTap:
         chosen = [t for t in tensors if _is_integer(t) and t.shape[-1] == k]
         maps = [t for t in tensors if t.dtype == torch.bool and t.shape[-1] == experts]
         if maps:
-            counts = maps[0].reshape(-1, experts).sum(0)
+            routed = maps[0].reshape(-1, experts)
+            if self.armed:
+                self._count(routed.sum(0))
+            if self.paired:
+                self._choose(routed.int().topk(k, dim=-1).indices)
+            return
+        sure = bool(chosen)  # logits say nothing of groups and corrections
+        if chosen:
+            index = chosen[0].reshape(-1, k).long()
+        elif isinstance(output, torch.Tensor) and output.shape[-1] == experts:
+            index = output.detach().reshape(-1, experts).topk(k, dim=-1).indices
         else:
-            if chosen:
-                index = chosen[0].reshape(-1).long()
-            elif isinstance(output, torch.Tensor) and output.shape[-1] == experts:
-                index = output.detach().reshape(-1, experts).topk(k, dim=-1).indices.reshape(-1)
-            else:
-                return
+            return
+        if self.armed:
             counts = torch.zeros(experts, dtype=torch.int64, device=index.device)
-            counts.scatter_add_(0, index, torch.ones_like(index))
+            flat = index.reshape(-1)
+            self._count(counts.scatter_add_(0, flat, torch.ones_like(flat)))
+        if self.paired and (sure or (self.layer.groups <= 1 and not self._bias_name)):
+            self._choose(index)
+
+    def _count(self, counts: torch.Tensor) -> None:
         self._counts = counts if self._counts is None else self._counts + counts
+
+    def _choose(self, index: torch.Tensor) -> None:
+        """Only narrowed here: pairs are counted on the packer's thread."""
+        narrow = torch.int16 if self.layer.experts <= 1 << 15 else torch.int32
+        self._choices.append(index.to(narrow))
 
 
 def _is_there(module: torch.nn.Module, name: str) -> bool:
