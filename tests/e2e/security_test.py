@@ -566,7 +566,7 @@ class Security(unittest.TestCase):
                                           host=f"{host}:{ports['http']}")[0], 200 if good else 403)
 
     def test_reload_over_http_is_off_unless_enabled(self):
-        self.assertEqual(self.get(self.start(), "/-/reload", method="POST")[0], 405)  # as any path
+        self.assertEqual(self.get(self.start(), "/-/reload", method="POST")[0], 404)  # as any path
 
     def test_no_name_from_the_network_becomes_a_file(self):
         outside = self.directory / "outside"
