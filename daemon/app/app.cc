@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/app/backtester.h"
 #include "daemon/app/listener.h"
 #include "daemon/app/live_state.h"
 #include "daemon/app/version.h"
@@ -62,6 +63,7 @@ bool IsOpen(const HttpRequest& request) {
 // read, or is not there.
 Role RoleFor(const HttpRequest& request) {
   if (request.path == "/-/reload") return Role::kAdmin;
+  if (request.path == "/api/v1/rules/backtest") return Role::kRead;  // it changes nothing
   return request.method == "GET" || request.method == "HEAD" ? Role::kRead : Role::kOperate;
 }
 
@@ -122,6 +124,7 @@ class App::Parts {
   std::vector<std::unique_ptr<RemoteWriter>> remote_writers_;  // fixed once HTTP is served
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AppLiveState> live_;
+  std::unique_ptr<Backtester> backtester_;
   std::unique_ptr<Answers> answers_;
   std::unique_ptr<Exporter> exporter_;
   std::unique_ptr<IngestService> ingest_;
@@ -245,7 +248,14 @@ absl::Status App::Parts::StartHttp() {
                          .data_directory = config_.store.directory,
                          .store_bytes_max = config_.retention.bytes_max,
                          .started_unix_ns = absl::ToUnixNanos(clock_.Now())});
-  answers_ = std::make_unique<Answers>(store_.get(), live_.get());
+  backtester_ = std::make_unique<Backtester>(
+      Backtester::Deps{.store = store_.get(),
+                       .in_force = [this] { return state_.rules(); },
+                       .stopping = [this] { return state_.draining.load(); }});
+  answers_ = std::make_unique<Answers>(store_.get(), live_.get(),
+                                       [this](const auto& request, const auto& cancelled) {
+                                         return backtester_->Run(request, cancelled);
+                                       });
   FORESHOCK_ASSIGN_OR_RETURN(
       exporter_,
       Exporter::Create(config_.exporter,

@@ -5,6 +5,7 @@
 
 #include "daemon/app/version.h"
 #include "daemon/exporter/process_stats.h"
+#include "daemon/rules/reference_bands.h"
 
 namespace foreshock {
 
@@ -20,6 +21,12 @@ std::map<uint32_t, uint32_t> AppLiveState::Connected(const std::string& run) con
 }
 
 std::vector<v1::RuleInfo> AppLiveState::Rules() const { return deps_.state->rules()->infos(); }
+
+std::vector<v1::RuleFile> AppLiveState::RuleFiles() const { return deps_.state->rules()->files(); }
+
+v1::ListBandsResponse AppLiveState::Bands(const std::string& indicator) const {
+  return ReferenceBands(*deps_.state->rules(), indicator);
+}
 
 uint32_t AppLiveState::AlertsFiring() const {
   uint32_t firing = 0;

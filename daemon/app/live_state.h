@@ -71,6 +71,8 @@ class AppLiveState final : public LiveState {
 
   std::map<uint32_t, uint32_t> Connected(const std::string& run) const override;
   std::vector<v1::RuleInfo> Rules() const override;
+  std::vector<v1::RuleFile> RuleFiles() const override;
+  v1::ListBandsResponse Bands(const std::string& indicator) const override;
   std::vector<v1::Silence> Silences(bool expired) const override;
   std::vector<std::string> SilencedBy(const v1::Alert& alert) const override;
   v1::GetStatusResponse Status() const override;

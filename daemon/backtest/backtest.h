@@ -78,6 +78,9 @@ class Backtest final : public EvaluatingSink {
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
                     const AttemptStart& attempt) override;
 
+  // Whether the rules look at the series; after BeginAttempt.
+  bool Uses(const SeriesKey& series) const { return evaluator().Uses(series); }
+
   // After the last step.
   RunResult Finish();
   RunTrace TakeTrace() { return std::move(trace_); }

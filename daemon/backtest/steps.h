@@ -35,6 +35,10 @@ class StepSink {
   virtual void Tick(int64_t now_unix_ns) {}
   // Steps of an attempt in increasing order.
   virtual void OnStep(const ClosedStep& step) = 0;
+  // No more steps are wanted: a reader of a store then stops.
+  virtual bool done() const { return false; }
+  // Of a store: which series are read.
+  virtual bool Wants(const SeriesKey& series) const { return true; }
 };
 
 // Hands everything to an evaluator. Thread-compatible.

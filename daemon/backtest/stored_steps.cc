@@ -17,6 +17,8 @@ namespace foreshock {
 namespace {
 
 constexpr int64_t kStepsAtOnce = 4096;
+constexpr int64_t kStepsAtOnceLeast = 64;
+constexpr int64_t kPointsAtOnce = 1'000'000;
 
 void NoteRankScalars(const ClosedStep& step, RankScalars* rank_scalars) {
   for (const Sample& sample : step.samples) {
@@ -90,9 +92,14 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
     return absl::InvalidArgumentError(
         absl::StrCat("run '", run, "' has no closed step yet: there is nothing to judge"));
   }
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> series, store.Series(run, {}));
+  const int64_t steps_at_once =
+      std::clamp(kPointsAtOnce / std::max<int64_t>(1, static_cast<int64_t>(series.size())),
+                 kStepsAtOnceLeast, kStepsAtOnce);
   uint64_t done = 0;
   std::optional<int64_t> reached;
   for (const model::AttemptRow& attempt : attempts) {
+    if (sink->done()) break;
     AttemptStart start{.number = attempt.number(), .reached = reached};
     if (attempt.has_resume_step()) start.resume_step = attempt.resume_step();
     sink->BeginAttempt(run, row.model(), start);
@@ -101,17 +108,20 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
     reached = std::max(reached.value_or(attempt.last_step()), attempt.last_step());
     RankScalars rank_scalars;
     StepRange range{.first = attempt.first_step(), .attempt = attempt.number()};
-    for (; range.first <= attempt.last_step(); range.first = range.last + 1) {
-      range.last = std::min(attempt.last_step(), range.first + kStepsAtOnce - 1);
-      FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run, range, [&](const ClosedStep& stored) {
-        ClosedStep step = stored;
-        NoteRankScalars(step, &rank_scalars);
-        step.findings = StoredFindings(step, rank_scalars);
-        ranks.Before(step.row, attempt.world_size(), sink);
-        sink->Tick(step.row.time_unix_ns);
-        sink->OnStep(step);
-        return true;
-      }));
+    for (; range.first <= attempt.last_step() && !sink->done(); range.first = range.last + 1) {
+      range.last = std::min(attempt.last_step(), range.first + steps_at_once - 1);
+      FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(
+          store, run, range,
+          [&](const ClosedStep& stored) {
+            ClosedStep step = stored;
+            NoteRankScalars(step, &rank_scalars);
+            step.findings = StoredFindings(step, rank_scalars);
+            ranks.Before(step.row, attempt.world_size(), sink);
+            sink->Tick(step.row.time_unix_ns);
+            sink->OnStep(step);
+            return !sink->done();
+          },
+          [sink](const SeriesKey& series) { return sink->Wants(series); }));
       done += range.last - range.first + 1;
       if (progress != nullptr) progress(done, total, range.last);
     }

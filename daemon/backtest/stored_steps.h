@@ -16,7 +16,7 @@ namespace foreshock {
 // had closed are the changed ones; of findings the store keeps a count and which ranks had no
 // value; steps that an old launch still closed after a newer one had begun are included. Errors:
 // NotFound, naming the runs there are; InvalidArgument for a run without a closed step; as Store.
-// Cost: memory for the points of 4 096 steps.
+// Cost: memory for a million points, and of more than 15 625 series for the points of 64 steps.
 absl::Status ReadStoredSteps(const Store& store, const std::string& run,
                              const StepProgress& progress, StepSink* sink);
 

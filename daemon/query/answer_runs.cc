@@ -121,11 +121,19 @@ absl::StatusOr<v1::ListIndicatorsResponse> Answers::ListIndicators(
   return response;
 }
 
-absl::StatusOr<v1::ListRulesResponse> Answers::ListRules(const v1::ListRulesRequest&) const {
+absl::StatusOr<v1::ListRulesResponse> Answers::ListRules(
+    const v1::ListRulesRequest& request) const {
   v1::ListRulesResponse response;
   std::vector<v1::RuleInfo> rules = live_->Rules();
   for (v1::RuleInfo& rule : rules) *response.add_rules() = std::move(rule);
+  if (!request.files()) return response;
+  for (v1::RuleFile& file : live_->RuleFiles()) *response.add_files() = std::move(file);
   return response;
+}
+
+absl::StatusOr<v1::ListBandsResponse> Answers::ListBands(
+    const v1::ListBandsRequest& request) const {
+  return live_->Bands(request.indicator());
 }
 
 absl::StatusOr<v1::GetStatusResponse> Answers::GetStatus(const v1::GetStatusRequest&) const {

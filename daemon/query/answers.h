@@ -1,14 +1,16 @@
 // The answers of the read API, from the store and the live state; gRPC and JSON are two faces of
 // these functions.
 //
-//   Answers answers(&store, &live);
+//   Answers answers(&store, &live, backtest);
 //   FORESHOCK_ASSIGN_OR_RETURN(v1::GetRunResponse response, answers.GetRun(request));
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +20,11 @@
 #include "foreshock/v1/query.pb.h"
 
 namespace foreshock {
+
+// What rules would have found in a stored run; `cancelled` says that nobody waits any more. Called
+// from several threads at once. The application gives it: what judges lies above this module.
+using BacktestFn = std::function<absl::StatusOr<v1::BacktestRulesResponse>(
+    const v1::BacktestRulesRequest& request, const std::function<bool()>& cancelled)>;
 
 // Thread-safe. Errors everywhere: InvalidArgument with what is allowed, NotFound naming the runs or
 // attempts there are, and what the store returns.
@@ -32,7 +39,8 @@ class Answers {
   static constexpr uint32_t kAlertsDefault = 1'000;
   static constexpr uint32_t kAlertsMax = 100'000;
 
-  Answers(const Store* store, const LiveState* live) : store_(store), live_(live) {}
+  Answers(const Store* store, const LiveState* live, BacktestFn backtest)
+      : store_(store), live_(live), backtest_(std::move(backtest)) {}
 
   absl::StatusOr<v1::ListRunsResponse> ListRuns(const v1::ListRunsRequest& request) const;
   absl::StatusOr<v1::GetRunResponse> GetRun(const v1::GetRunRequest& request) const;
@@ -45,11 +53,18 @@ class Answers {
   absl::StatusOr<v1::ListSilencesResponse> ListSilences(
       const v1::ListSilencesRequest& request) const;
   absl::StatusOr<v1::ListRulesResponse> ListRules(const v1::ListRulesRequest& request) const;
+  absl::StatusOr<v1::ListBandsResponse> ListBands(const v1::ListBandsRequest& request) const;
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const v1::GetStatusRequest& request) const;
 
   // Made piece by piece, as the reader takes it.
   absl::StatusOr<std::unique_ptr<PointStream>> QueryPoints(
       const v1::QueryPointsRequest& request) const;
+
+  // Takes seconds.
+  absl::StatusOr<v1::BacktestRulesResponse> BacktestRules(
+      const v1::BacktestRulesRequest& request, const std::function<bool()>& cancelled) const {
+    return backtest_(request, cancelled);
+  }
 
  private:
   absl::StatusOr<v1::Run> MakeRun(const model::RunRow& row) const;
@@ -64,6 +79,7 @@ class Answers {
 
   const Store* const store_;
   const LiveState* const live_;
+  const BacktestFn backtest_;
 };
 
 }  // namespace foreshock

@@ -187,8 +187,26 @@ absl::StatusOr<std::string> SilenceList(const Answers& answers, const HttpReques
 }
 
 absl::StatusOr<std::string> RuleList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"files"}));
+  v1::ListRulesRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(const auto files, params.Integer("files", 0, 1));
+  request.set_files(files.value_or(0) == 1);
+  return Render(answers.ListRules(request));
+}
+
+absl::StatusOr<std::string> BandList(const Answers& answers, const HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"indicator"}));
+  v1::ListBandsRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_indicator(), params.Text("indicator"));
+  return Render(answers.ListBands(request));
+}
+
+// HTTP does not tell that the client has left: a backtest that nobody waits for ends by its limits.
+absl::StatusOr<std::string> RuleBacktest(const Answers& answers, const HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
-  return Render(answers.ListRules({}));
+  v1::BacktestRulesRequest request;
+  FORESHOCK_RETURN_IF_ERROR(query_internal::FromJson(http, &request));
+  return Render(answers.BacktestRules(request, [] { return false; }));
 }
 
 absl::StatusOr<std::string> StatusPage(const Answers& answers, const HttpRequest& http) {
@@ -211,6 +229,7 @@ void AddJsonRoutes(const Answers* answers, HttpServer* server) {
       {"/api/v1/events", EventList},
       {"/api/v1/silences", SilenceList},
       {"/api/v1/rules", RuleList},
+      {"/api/v1/bands", BandList},
       {"/api/v1/status", StatusPage},
   };
   for (const auto& [path, page] : kPages) {
@@ -218,6 +237,9 @@ void AddJsonRoutes(const Answers* answers, HttpServer* server) {
       return JsonAnswer(make(*answers, request));
     });
   }
+  server->Handle("POST", "/api/v1/rules/backtest", [answers](const HttpRequest& request) {
+    return JsonAnswer(RuleBacktest(*answers, request));
+  });
 }
 
 }  // namespace foreshock

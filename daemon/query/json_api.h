@@ -12,7 +12,7 @@ namespace foreshock {
 inline constexpr int64_t kJsonPointsDefault = 10'000;
 inline constexpr int64_t kJsonPointsMax = 100'000;
 
-// `answers` outlives the server. GET (and HEAD) only.
+// `answers` outlives the server. All but the backtest, whose body is JSON, are GET (and HEAD) only.
 void AddJsonRoutes(const Answers* answers, HttpServer* server);
 
 }  // namespace foreshock

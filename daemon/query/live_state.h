@@ -21,6 +21,10 @@ class LiveState {
 
   // Rules and signatures in force, in file order.
   virtual std::vector<v1::RuleInfo> Rules() const = 0;
+  // The files they were read from, as they were then.
+  virtual std::vector<v1::RuleFile> RuleFiles() const = 0;
+  // Of an indicator; "": of all, without points.
+  virtual v1::ListBandsResponse Bands(const std::string& indicator) const = 0;
 
   virtual std::vector<v1::Silence> Silences(bool expired) const = 0;
   // Ids of the silences in force that match.

@@ -1,6 +1,7 @@
 #include "daemon/query/service.h"
 
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -171,6 +172,20 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
                                       v1::ListRulesResponse* response) override {
     return Answer(context, request, response, &Answers::ListRules);
   }
+  grpc::ServerUnaryReactor* ListBands(grpc::CallbackServerContext* context,
+                                      const v1::ListBandsRequest* request,
+                                      v1::ListBandsResponse* response) override {
+    return Answer(context, request, response, &Answers::ListBands);
+  }
+  grpc::ServerUnaryReactor* BacktestRules(grpc::CallbackServerContext* context,
+                                          const v1::BacktestRulesRequest* request,
+                                          v1::BacktestRulesResponse* response) override {
+    return Answer(context, request, response,
+                  [context](const Answers& answers, const v1::BacktestRulesRequest& asked) {
+                    return answers.BacktestRules(asked,
+                                                 [context] { return context->IsCancelled(); });
+                  });
+  }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override {
@@ -178,11 +193,10 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
   }
 
  private:
-  template <typename Request, typename Response>
+  // `function` takes the answers and the request.
+  template <typename Request, typename Response, typename Function>
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const Request* request,
-                                   Response* response,
-                                   absl::StatusOr<Response> (Answers::*function)(const Request&)
-                                       const) {
+                                   Response* response, Function function) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (grpc::Status admitted = Admit(access_, *context, Role::kRead); !admitted.ok()) {
       reactor->Finish(admitted);
@@ -193,7 +207,7 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
       return reactor;
     }
     const bool taken = pool_.TryRun([this, request, response, function, reactor] {
-      absl::StatusOr<Response> answer = (answers_->*function)(*request);
+      absl::StatusOr<Response> answer = std::invoke(function, *answers_, *request);
       const grpc::Status end = ToGrpc(answer.status());
       if (answer.ok()) *response = *std::move(answer);
       places_.Give();  // before Finish: after it the server may be gone

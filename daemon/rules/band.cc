@@ -131,6 +131,19 @@ std::shared_ptr<const BandCurve> Band::Find(Input::Aggregate aggregate,
   return found == curves_.end() ? nullptr : found->second;
 }
 
+std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> Band::Of(
+    Input::Aggregate aggregate, absl::string_view indicator) const {
+  std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> found;
+  const Input::Aggregate meant = Meant(aggregate, indicator);
+  for (const auto& [key, curve] : curves_) {
+    if (key.first == meant && key.second.indicator == indicator)
+      found.emplace_back(key.second, curve);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  return found;
+}
+
 bool Band::Has(Input::Aggregate aggregate, absl::string_view indicator) const {
   return indicators_.contains({Meant(aggregate, indicator), std::string(indicator)});
 }

@@ -31,6 +31,8 @@ class BandCurve {
   // Interpolated linearly; the ends keep their values. O(log points).
   Baseline At(double position) const;
 
+  const std::vector<Point>& points() const { return points_; }
+
  private:
   std::vector<Point> points_;
 };
@@ -52,6 +54,9 @@ class Band {
   std::shared_ptr<const BandCurve> Find(Input::Aggregate aggregate, const SeriesKey& series) const;
   // Any layer and unit of the indicator?
   bool Has(Input::Aggregate aggregate, absl::string_view indicator) const;
+  // Every series of the indicator, in their order.
+  std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> Of(
+      Input::Aggregate aggregate, absl::string_view indicator) const;
 
  private:
   using Key = std::pair<Input::Aggregate, SeriesKey>;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,16 +37,22 @@ inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
 // The band files that rules name, each read once.
 class Bands {
  public:
+  using ByPath = std::map<std::string, std::shared_ptr<const Band>>;
+
+  // From now on no file is read: only these bands are there. `known` outlives this.
+  void Only(const ByPath* known) { known_ = known; }
   // Names that are not absolute are meant from here: the folder of the rule file.
   void SetFolder(std::string folder) { folder_ = std::move(folder); }
   // The band of the file that `node` names; nullptr with an error at `node`, or among errors().
   std::shared_ptr<const Band> Get(const YamlNode& node);
   // What is wrong inside the files.
   const std::vector<std::string>& errors() const { return errors_; }
+  const ByPath& by_path() const { return by_path_; }
 
  private:
   std::string folder_;
-  absl::flat_hash_map<std::string, std::shared_ptr<const Band>> by_path_;
+  const ByPath* known_ = nullptr;  // null: files are read
+  ByPath by_path_;
   std::vector<std::string> errors_;
 };
 

@@ -28,8 +28,15 @@ std::shared_ptr<const Band> Bands::Get(const YamlNode& node) {
   const std::string name = node.String();
   if (!node.present() || !node.is_scalar()) return nullptr;
   const std::string path = (std::filesystem::path(folder_) / name).lexically_normal().string();
-  const auto known = by_path_.find(path);
-  if (known != by_path_.end()) return known->second;
+  const auto read_before = by_path_.find(path);
+  if (read_before != by_path_.end()) return read_before->second;
+  if (known_ != nullptr) {
+    const auto known = known_->find(path);
+    if (known != known_->end()) return by_path_[path] = known->second;
+    node.Error(absl::StrCat(path, ": the rules in force have read no band of this name, and no ",
+                            "file is opened for rules that come from elsewhere"));
+    return nullptr;
+  }
   std::string text;
   std::error_code ignored;
   // No device or pipe: reading it might never end.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -171,10 +173,13 @@ struct Signature {
 class CompiledRules final : public RuleSet {
  public:
   const std::vector<v1::RuleInfo>& infos() const override { return infos_; }
+  const std::vector<v1::RuleFile>& files() const override { return files_; }
 
   std::vector<Rule> rules;
   std::vector<Signature> signatures;
   std::vector<v1::RuleInfo> infos_;
+  std::vector<v1::RuleFile> files_;
+  std::map<std::string, std::shared_ptr<const Band>> bands;  // by path
 };
 
 }  // namespace foreshock

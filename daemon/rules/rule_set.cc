@@ -25,7 +25,15 @@ struct Loader {
     }
     errors.insert(errors.end(), bands.errors().begin(), bands.errors().end());
     if (!errors.empty()) return absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
+    set->bands = bands.by_path();
     return set;
+  }
+
+  void Add(const std::string& name, const std::string& text) {
+    documents.emplace_back(name, std::make_unique<YamlDocument>(name, text));
+    v1::RuleFile& file = set->files_.emplace_back();
+    file.set_name(name);
+    file.set_text(text);
   }
 
   void Register(const YamlNode& where, const std::string& name, AlertRef ref) {
@@ -56,6 +64,7 @@ struct Loader {
         info.set_severity(rule.severity);
         info.set_file(file);
         info.set_summary(rule.annotations.summary);
+        info.set_line(static_cast<uint32_t>(node.line()));
         set->infos_.push_back(std::move(info));
         set->rules.push_back(std::move(rule));
       }
@@ -78,6 +87,7 @@ struct Loader {
       info.set_severity(signature.severity);
       info.set_file(file);
       info.set_summary(signature.annotations.summary);
+      info.set_line(static_cast<uint32_t>(node.line()));
       set->infos_.push_back(std::move(info));
       set->signatures.push_back(std::move(signature));
     }
@@ -102,7 +112,7 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> LoadRules(absl::Span<const std::s
       loader.errors.push_back(absl::StrCat("rules: ", status.message()));
       continue;
     }
-    loader.documents.emplace_back(file, std::make_unique<YamlDocument>(file, text));
+    loader.Add(file, text);
   }
   return loader.Load();
 }
@@ -110,7 +120,15 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> LoadRules(absl::Span<const std::s
 absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRules(absl::string_view name,
                                                           absl::string_view text) {
   Loader loader;
-  loader.documents.emplace_back(std::string(name), std::make_unique<YamlDocument>(name, text));
+  loader.Add(std::string(name), std::string(text));
+  return loader.Load();
+}
+
+absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRuleFiles(absl::Span<const v1::RuleFile> files,
+                                                              const RuleSet& in_force) {
+  Loader loader;
+  loader.bands.Only(&dynamic_cast<const CompiledRules&>(in_force).bands);
+  for (const v1::RuleFile& file : files) loader.Add(file.name(), file.text());
   return loader.Load();
 }
 

@@ -79,7 +79,9 @@ void AddPageRoutes(HttpServer* server) {
       });
     }
   }
-  server->Handle("GET", "/*", NotFound);
+  for (const char* method : {"GET", "POST", "PUT", "PATCH", "DELETE"}) {
+    server->Handle(method, "/*", NotFound);
+  }
 }
 
 }  // namespace foreshock

@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/py
 
 from browser import Browser  # noqa: E402
 from daemon_process import Daemon, cli  # noqa: E402
+from web_rules import OWN_RULES, write_band_rules  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests/data/captures"
@@ -41,6 +42,7 @@ def views(alert):
         ("compare", "compare?a=f_attn_201&b=h_const_101", WIDE, False),
         ("compare-tokens", "compare?a=f_attn_201&b=f_lrramp_211&by=tokens&"
                            "indicator=attn.delta2.entropy_ratio_l1", WIDE, True),
+        ("compare-band", "compare?a=f_attn_201&band=entropy_off_band", WIDE, False),
         ("rules", "rules", WIDE, False),
         ("daemon", "daemon", WIDE, False),
         ("unknown-run", "run?run=gone", WIDE, False),
@@ -53,10 +55,31 @@ def views(alert):
     ]
 
 
+def judge_own_rules(browser):
+    """Writes rules into the editor of the view Rules, which is open, and has them judged."""
+    browser.run("const [file] = document.querySelectorAll('.backtest select'); file.value = 'own.yaml'; "
+                "file.dispatchEvent(new Event('change'))")
+    browser.run("const [editor] = document.querySelectorAll('textarea'); editor.value = arguments[0]; "
+                "editor.dispatchEvent(new Event('input'))", OWN_RULES)
+    browser.click(".backtest input[type=checkbox]")
+    browser.click("button", "Judge")
+    browser.wait_text(".backtest", "would have fired")
+
+
+def closed_daemon(binaries, folder):
+    """One that wants tokens, not yet started."""
+    entry = cli(binaries / "foreshock", "token", "new", "ada", "--role", "read", "--to",
+                folder / "ada.token", check=0).stdout
+    (folder / "tokens.yaml").write_text(f"tokens:\n{entry}")
+    (folder / "closed.yaml").write_text(f"access:\n  tokens_file: {folder / 'tokens.yaml'}\n")
+    return Daemon(binaries / "foreshockd", folder / "closed", extra=["--config", str(folder / "closed.yaml")])
+
+
 def each_view(binaries):
     """Starts a daemon with runs and a browser; (name, browser) of one drawn view after the other."""
-    with tempfile.TemporaryDirectory(prefix="foreshock_views_") as folder:
-        rules = sorted((ROOT / "rules").glob("*.yaml"))
+    with tempfile.TemporaryDirectory(prefix="foreshock_views_") as name:
+        folder = pathlib.Path(name)
+        rules = [*sorted((ROOT / "rules").glob("*.yaml")), write_band_rules(folder)]
         with Daemon(binaries / "foreshockd", folder, rules=rules) as daemon, \
                 Browser(f"http://{daemon.http}/") as browser:
             browser.open("runs")
@@ -73,6 +96,21 @@ def each_view(binaries):
                 if browser.find("main figure canvas"):
                     browser.wait_drawn()
                 yield name, browser
+            for name, size, dark in (("rules-edited", WIDE, False), ("phone-rules-edited", PHONE, True)):
+                browser.size(*size, dark=dark)
+                browser.open("rules?run=f_attn_201&name=off_band")
+                browser.wait_text(".backtest", "Rules (YAML)")
+                judge_own_rules(browser)
+                yield name, browser
+            (folder / "closed").mkdir()
+            with closed_daemon(binaries, folder) as closed:
+                opened, browser.base = browser.base, f"http://{closed.http}/"
+                for name, size, dark in (("token", WIDE, False), ("phone-token", PHONE, True)):
+                    browser.size(*size, dark=dark)
+                    browser.open("runs")
+                    browser.wait_text("main.gate", "This daemon wants a token")
+                    yield name, browser
+                browser.base = opened
             browser.size(*WIDE)
             browser.open("runs")
             browser.wait_text("main", RUNS[0])

@@ -396,6 +396,10 @@ class Security(unittest.TestCase):
                 self.assertEqual(self.get(daemon, path, token="fst_unknown")[0], 401)
                 self.assertEqual(self.get(daemon, path, token=self.tokens["push"])[0], 403)
                 self.assertIn(self.get(daemon, path, token=self.tokens["read"])[0], (200, 404))
+        backtest = "/api/v1/rules/backtest"  # it changes nothing: who may read may ask for it
+        for name, status in ((None, 401), ("push", 403), ("read", 400), ("operate", 400)):
+            self.assertEqual(self.get(daemon, backtest, method="POST",
+                                      token=name and self.tokens[name])[0], status)
         for name in ("push", "read", "operate"):
             self.assertEqual(self.get(daemon, "/-/reload", method="POST",
                                       token=self.tokens[name])[0], 403)
@@ -566,7 +570,7 @@ class Security(unittest.TestCase):
                                           host=f"{host}:{ports['http']}")[0], 200 if good else 403)
 
     def test_reload_over_http_is_off_unless_enabled(self):
-        self.assertEqual(self.get(self.start(), "/-/reload", method="POST")[0], 405)  # as any path
+        self.assertEqual(self.get(self.start(), "/-/reload", method="POST")[0], 404)  # as any path
 
     def test_no_name_from_the_network_becomes_a_file(self):
         outside = self.directory / "outside"
@@ -583,6 +587,13 @@ class Security(unittest.TestCase):
                 V1.admin_grpc.AdminServiceStub(channel).BackupStore(
                     V1.admin.BackupStoreRequest(name=name), timeout=SECONDS)
             self.assertIs(refused.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            rules = (f"groups: [{{name: g, rules: [{{alert: r, indicator: train.loss, robust_z: {{above: 3}}, "
+                     f"labels: {{severity: info}}, baseline: {{kind: reference, file: '{name}'}}}}]}}]")
+            with self.assertRaises(grpc.RpcError) as refused:
+                V1.query_grpc.QueryServiceStub(channel).BacktestRules(V1.query.BacktestRulesRequest(
+                    run=name, files=[V1.query.RuleFile(name=name, text=rules)]), timeout=SECONDS)
+            self.assertIn("no file is opened for rules that come from elsewhere",
+                          refused.exception.details())
         for path in ("/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/v1/../../etc/passwd"):
             self.assertEqual(self.get(daemon, path)[0], 404)
         self.assertEqual(list(outside.iterdir()), [])

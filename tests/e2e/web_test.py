@@ -13,6 +13,8 @@ import sys
 import tempfile
 import unittest
 import urllib.parse
+import urllib.request
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
@@ -20,6 +22,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from browser import SECONDS, Browser  # noqa: E402
 from daemon_process import Daemon, cli, wait_until  # noqa: E402
+from web_rules import BAND_RULES, ENTROPY, OWN_RULES, write_band_rules  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests/data/captures"
@@ -27,7 +30,6 @@ FORESHOCKD, FORESHOCK = "", ""
 # Markup; text that turns its neighbours around; other scripts; as long as a name may be.
 HOSTILE = ['<img src=x onerror="document.title=1">&amp;"\'', "\u202eevil\u202c\u2066 abc",
            "\u05e8\u05e9\u05ea ../..?run=a&x#1 %2F", "n" * 256]
-ENTROPY = "attn.delta2.entropy_ratio_l1"
 
 
 def address(view, **parameters):
@@ -42,7 +44,8 @@ class Page(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory(prefix="foreshock_web_")
         cls.addClassCleanup(cls.directory.cleanup)
         folder = pathlib.Path(cls.directory.name)
-        cls.daemon = Daemon(FORESHOCKD, folder, rules=sorted((ROOT / "rules").glob("*.yaml"))).start()
+        cls.daemon = Daemon(FORESHOCKD, folder, rules=[*sorted((ROOT / "rules").glob("*.yaml")),
+                                                       write_band_rules(folder)]).start()
         cls.addClassCleanup(cls.daemon.__exit__)
         replays = [cls.replay("f_attn_201", "demo"), cls.replay("h_const_101", "good")]
         cls.browser = Browser(f"http://{cls.daemon.http}/")
@@ -119,14 +122,21 @@ class Page(unittest.TestCase):
         self.browser.save_to(saved)
         self.browser.click(".plots button", "CSV")
         self.browser.click(".plots button", "PNG")
-        wait_until(lambda: {path.suffix for path in saved.iterdir()} == {".csv", ".png"}, SECONDS,
-                   "a picture and numbers are saved")
+        self.browser.click(".plots button", "SVG")
+        wait_until(lambda: {path.suffix for path in saved.iterdir()} == {".csv", ".png", ".svg"}, SECONDS,
+                   "two pictures and numbers are saved")
         rows = list(csv.DictReader(next(saved.glob("*.csv")).read_text().splitlines()))
         points = self.api("points", run="demo", indicator=ENTROPY, layer=1, unit_id=0, first_step=300,
                           last_step=600)["results"][0]["points"]
         self.assertEqual([(row["first_step"], float(row["mean"])) for row in rows],
                          [(point["step"], point["value"]) for point in points])
         self.assertEqual(next(saved.glob("*.png")).read_bytes()[:4], b"\x89PNG")
+        drawing = xml.etree.ElementTree.parse(next(saved.glob("*.svg"))).getroot()
+        svg = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(drawing.find(f"{svg}title").text, f"demo: {ENTROPY} · layer 1 · #0")
+        lines = [line.get("points").split() for line in drawing.iter(f"{svg}polyline")]
+        self.assertEqual([len(line) for line in lines], [len(points)])
+        self.assertIn("300", [text.text for text in drawing.iter(f"{svg}text")])
 
     def test_attention_by_layer_and_head_opens_a_head(self):
         self.browser.open(address("attention", run="demo", step=800))
@@ -158,10 +168,83 @@ class Page(unittest.TestCase):
             self.browser.wait_drawn()
             self.assertIn("good", self.browser.text(".legend"))
 
+    def test_a_run_over_its_reference_band(self):
+        self.browser.open(address("compare", a="demo", band="loss_off_band"))
+        self.browser.wait_text("main figure", "train.loss over steps")
+        self.browser.wait_drawn()
+        self.assertIn("rule loss_off_band compares with", self.browser.text("main"))
+        # The band between two of its points, and 8 spreads around it.
+        self.browser.open(address("compare", a="demo", band="loss_off_band", first=256, last=266))
+        self.browser.wait_drawn()
+        self.browser.find("main canvas")[0].send_keys(Keys.HOME)
+        self.browser.wait_text(".legend", "band 2.45 (0.45 to 4.45)")
+        # What the rule looks at is the mean over the heads.
+        heads = [result["points"] for result in self.api(
+            "points", run="demo", indicator=ENTROPY, layer=1, first_step=0)["results"]]
+        self.assertGreater(len(heads), 1)
+        mean = sum(points[-1]["value"] for points in heads) / len(heads)
+        self.browser.open(address("compare", a="demo", band="entropy_off_band", first=1400))
+        self.browser.wait_drawn()
+        self.browser.wait_text(".legend", f"mean of {len(heads)} {float(f'{mean:.4g}'):g}")
+
+    def backtest(self, files, run="demo"):
+        request = urllib.request.Request(
+            f"{self.browser.base}api/v1/rules/backtest", method="POST",
+            data=json.dumps({"run": run, "files": files}).encode(),
+            headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return json.load(answer)
+
+    def test_rules_in_force_would_have_found_what_they_have_found(self):
+        files = self.api("rules", files=1)["files"]
+        for run in ("demo", "good"):
+            found = self.backtest(files, run)
+            last = int(found["last_step"])  # not the run's where the machine is slow
+            self.assertEqual(found["stopped"] == "", last == 1499)
+            key = lambda alert: (alert["rule"], int(alert["firing_step"]))  # noqa: E731
+            self.assertEqual(sorted(map(key, found["alerts"])),
+                             sorted(key(alert) for alert in self.api("alerts", run=run)["alerts"]
+                                    if int(alert["firing_step"]) <= last))
+
+    def test_edited_rules_are_judged_in_a_stored_run(self):
+        self.browser.open(address("rules", run="demo"))
+        self.browser.wait_text("main", "delta2_entropy_low")
+        before = self.api("rules", files=1)
+
+        def write(text):
+            self.browser.run("const [editor] = document.querySelectorAll('textarea'); editor.value = "
+                             "arguments[0]; editor.dispatchEvent(new Event('input'))", text)
+            self.browser.click("button", "Judge")
+
+        # A rule leads to its place in its file.
+        self.browser.run("document.querySelector('[aria-label=\"Try an edit of loss_off_band\"]').click()")
+        self.assertIn("loss_off_band", self.browser.run(
+            "const at = document.activeElement; return at.value.slice(at.selectionStart, at.selectionEnd)"))
+        self.browser.click(".backtest input[type=checkbox]")  # this file alone
+        write(OWN_RULES.replace("below", "bellow"))
+        self.browser.wait_text(".backtest .outcome", "bands.yaml, line 6")
+        self.assertIn("unknown key `bellow`", self.browser.text(".backtest .outcome"))
+        self.browser.click(".backtest .outcome button")
+        self.assertIn("bellow", self.browser.run("return document.activeElement.value"))
+        write(OWN_RULES)
+        self.browser.wait_text(".backtest", "1 of 2 rules and signatures would have fired")
+        self.assertEqual(self.browser.text(".backtest .outcome").strip(), "")
+        [first] = [alert["firing_step"] for alert in self.backtest(
+            [{"name": "x", "text": OWN_RULES}])["alerts"]][:1]
+        self.assertIn(f"{int(first):,}".replace(",", "\u202f"), self.browser.text(".backtest table"))
+        self.assertNotIn("never_so_high", self.browser.text(".backtest table"))
+        # No file is opened for it, and nothing that is in force has changed.
+        write(BAND_RULES.replace("band.yaml", "/etc/passwd"))
+        self.browser.wait_text(".backtest .outcome", "no file is opened for rules that come from elsewhere")
+        self.browser.click("button", "Undo edits")
+        self.browser.click("button", "Judge")
+        self.browser.wait_text(".backtest", " of 2 rules and signatures would have fired")
+        self.assertEqual(self.api("rules", files=1), before)
+        self.assertEqual([entry for entry in self.browser.log() if "400 (Bad Request)" not in entry], [])
+
     def test_the_rules_and_the_daemon(self):
         self.browser.open("rules")
         self.browser.wait_text("main", "delta2_entropy_low")
-        self.assertIn("foreshock rules backtest", self.browser.text("main"))
         self.browser.open("daemon")
         self.browser.wait_text("main", "writable")
         self.assertIn(str(pathlib.Path(self.directory.name) / "data"), self.browser.text("main"))

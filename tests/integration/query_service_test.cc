@@ -13,8 +13,11 @@ namespace foreshock {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+constexpr char kJson[] = "Content-Type: application/json\r\n";
 
 class QueryServiceTest : public ::testing::Test {
  protected:
@@ -27,6 +30,7 @@ class QueryServiceTest : public ::testing::Test {
     StoreRun("exp-1", 100, store_.get());
     live_.status.set_version("0.1.0");
     live_.rules.emplace_back().set_name("Delta2EntropyFalls");
+    live_.rule_files.emplace_back().set_text("groups: []");
     service_ = std::make_unique<QueryService>(options, &answers_);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -50,7 +54,7 @@ class QueryServiceTest : public ::testing::Test {
 
   std::unique_ptr<Store> store_ = NewMemoryStore();
   FakeLiveState live_;
-  Answers answers_{store_.get(), &live_};
+  Answers answers_{store_.get(), &live_, FakeBacktest};
   std::unique_ptr<QueryService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -133,6 +137,36 @@ TEST_F(QueryServiceTest, BothFacesGiveTheSameAnswers) {
     ASSERT_TRUE(stub_->ListRules(Context().get(), {}, &response).ok());
     ASSERT_EQ(response.rules_size(), 1);
     ExpectSame(http_address_, "/api/v1/rules", response);
+    v1::ListRulesRequest request;
+    request.set_files(true);
+    ASSERT_TRUE(stub_->ListRules(Context().get(), request, &response).ok());
+    ASSERT_EQ(response.files_size(), 1);
+    ExpectSame(http_address_, "/api/v1/rules?files=1", response);
+  }
+  {
+    v1::ListBandsRequest request;
+    request.set_indicator("train.loss");
+    v1::ListBandsResponse response;
+    ASSERT_TRUE(stub_->ListBands(Context().get(), request, &response).ok());
+    ASSERT_EQ(response.bands(0).indicator(), "train.loss");
+    ExpectSame(http_address_, "/api/v1/bands?indicator=train.loss", response);
+  }
+  {
+    v1::BacktestRulesRequest request;
+    request.set_run("exp-1");
+    request.add_files()->set_name("own.yaml");
+    v1::BacktestRulesResponse response;
+    ASSERT_TRUE(stub_->BacktestRules(Context().get(), request, &response).ok());
+    EXPECT_THAT(response.notes(), ElementsAre("exp-1", "own.yaml"));
+    const HttpReply reply = HttpCall(http_address_, "POST", "/api/v1/rules/backtest",
+                                     R"({"run": "exp-1", "files": [{"name": "own.yaml"}]})", kJson);
+    EXPECT_EQ(reply.status, 200);
+    v1::BacktestRulesResponse from_json;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(reply.body, &from_json).ok());
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(from_json, response));
+    EXPECT_EQ(HttpCall(http_address_, "POST", "/api/v1/rules/backtest", "{}", kJson).status, 400);
+    EXPECT_EQ(HttpCall(http_address_, "POST", "/api/v1/rules/backtest", "{}").status, 400);
+    EXPECT_EQ(HttpGet(http_address_, "/api/v1/rules/backtest").status, 405);
   }
   {
     v1::GetStatusResponse response;

@@ -93,6 +93,17 @@ inline void StoreRun(const std::string& run, int64_t created_unix_ns, Store* sto
   ASSERT_OK(store->Write(batch));
 }
 
+// A backtest in name: it says for which run it was asked, and that it was cancelled if it was.
+inline absl::StatusOr<v1::BacktestRulesResponse> FakeBacktest(
+    const v1::BacktestRulesRequest& request, const std::function<bool()>& cancelled) {
+  if (request.run().empty()) return absl::InvalidArgumentError("run: required");
+  v1::BacktestRulesResponse response;
+  response.add_notes(request.run());
+  for (const v1::RuleFile& file : request.files()) response.add_notes(file.name());
+  if (cancelled()) response.set_stopped("cancelled");
+  return response;
+}
+
 class FakeLiveState final : public LiveState {
  public:
   std::map<uint32_t, uint32_t> Connected(const std::string& run) const override {
@@ -100,6 +111,12 @@ class FakeLiveState final : public LiveState {
     return it == connected.end() ? std::map<uint32_t, uint32_t>{} : it->second;
   }
   std::vector<v1::RuleInfo> Rules() const override { return rules; }
+  std::vector<v1::RuleFile> RuleFiles() const override { return rule_files; }
+  v1::ListBandsResponse Bands(const std::string& indicator) const override {
+    v1::ListBandsResponse response;
+    response.add_bands()->set_indicator(indicator);
+    return response;
+  }
   std::vector<v1::Silence> Silences(bool expired) const override {
     return expired ? std::vector<v1::Silence>{silence, silence} : std::vector{silence};
   }
@@ -113,6 +130,7 @@ class FakeLiveState final : public LiveState {
 
   std::map<std::string, std::map<uint32_t, uint32_t>> connected;
   std::vector<v1::RuleInfo> rules;
+  std::vector<v1::RuleFile> rule_files;
   v1::GetStatusResponse status;
   v1::Silence silence;
 };

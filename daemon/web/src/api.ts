@@ -146,6 +146,32 @@ export interface Rule {
   severity: string;
   file: string;
   summary: string;
+  line: number;
+}
+export interface RuleFile {
+  name: string;
+  text: string;
+}
+export interface BacktestResult {
+  rules: Rule[];
+  alerts: Alert[];
+  alerts_total: Int64;
+  steps: Int64;
+  steps_total: Int64;
+  last_step?: Int64;
+  stopped: string;
+  notes: string[];
+}
+export interface Band {
+  rule: string;
+  indicator: string;
+  aggregate: "each"|"mean"|"min"|"max"|"p10";
+  layer?: number;
+  unit: string;
+  unit_id: Int64;
+  unit_name: string;
+  by_tokens: boolean;
+  points: {position: number; median: number; spread: number; low?: number; high?: number}[];
 }
 export interface Status {
   version: string;

@@ -2,10 +2,11 @@
 // a cursor that all charts of a view share, and zoom by dragging. All pointers and keys are ours.
 import {Chart, Filler, LinearScale, LineController, LineElement, LogarithmicScale, PointElement} from "chart.js";
 
-import type {ChartDataset, Plugin} from "chart.js";
+import type {ChartDataset, Plugin, Scale} from "chart.js";
 
 import {compact, whole} from "./format";
 import {dashes, faded, lineColor, themed} from "./palette";
+import {svg} from "./svg";
 
 Chart.register(LineController, LineElement, PointElement, LinearScale, LogarithmicScale, Filler);
 
@@ -62,6 +63,10 @@ export class Cursor {
   }
 }
 
+function styleOf(line: Line, n: number): {color: string; dash: number[]} {
+  return {color: line.color ?? lineColor(n), dash: line.dash ?? dashes(n)};
+}
+
 const AXIS_PX = 58;
 const DRAG_LEAST_PX = 6;
 
@@ -109,6 +114,29 @@ export class LineChart {
     chart.update("none");
   }
 
+  /** What is drawn, as an SVG file; "" before the first drawing. */
+  svg(title: string): string {
+    const {chart, drawing} = this;
+    if (chart === null || drawing === null) return "";
+    const {x, y} = chart.scales as {[name: string]: Scale};
+    const ticks = (scale: Scale) =>
+        scale.ticks.map((tick) => ({value: tick.value, label: String(tick.label ?? "")}))
+            .filter((tick) => tick.label !== "");
+    return svg(
+        {
+          title,
+          width: chart.width,
+          height: chart.height,
+          area: chart.chartArea,
+          x: (value) => x!.getPixelForValue(value),
+          y: (value) => y!.getPixelForValue(value),
+          xTicks: ticks(x!),
+          yTicks: ticks(y!),
+          style: styleOf
+        },
+        drawing);
+  }
+
   private yType(drawing: Drawing): "linear"|"logarithmic" {
     return drawing.logarithmic ? "logarithmic" : "linear";
   }
@@ -120,14 +148,14 @@ export class LineChart {
     const points = (x: number[], y: number[]) =>
         x.map((at, i) => ({x: at, y: ok(y[i]) ? y[i] as number : NaN}));
     drawing.lines.forEach((line, n) => {
-      const color = line.color ?? lineColor(n);
+      const {color, dash} = styleOf(line, n);
       const few = line.x.length < 40;
       made.push({
         data: points(line.x, line.y),
         borderColor: color,
         backgroundColor: color,
         borderWidth: 1.5,
-        borderDash: line.dash ?? dashes(n),
+        borderDash: dash,
         pointRadius: few ? 2 : 0,
         pointHitRadius: 0,
         order: n

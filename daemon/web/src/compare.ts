@@ -1,18 +1,22 @@
-// Two runs over each other: any indicator, by step or by tokens.
-import {ApiError, get, Result, Run, Series} from "./api";
+// Two runs over each other, or a run over the band that a rule takes for healthy: any indicator, by
+// step or by tokens.
+import {ApiError, Band, get, Result, Run, Series} from "./api";
 import {Cursor, Line, LineChart} from "./chart";
 import {findRun, layersOf, runHead, select} from "./controls";
 import {button, h, link, Memo, name, notice, replace} from "./dom";
-import {csv, png} from "./export";
+import {csv, png, svgFile} from "./export";
 
 import {compact, short, whole} from "./format";
 import type {Shared, View} from "./live";
 import {lineColor, themed} from "./palette";
 import {indexAt, lineOf} from "./plot";
+import {bandAt, bandLine, bandOf, listBands, loadBands, loadJudged, whatIsShaded} from "./reference";
 import {Curve, Spec, chooseSeries, curveOf, listIndicators, loadCurves, specTitle, stepsOf} from "./series";
 import {change, parameter, stepParameter, url} from "./url";
 
 const BUCKETS = 800;
+// A run may be named like anything, so that what stands for it says that it is one.
+const [RUN, BAND] = ["run ", "band "];
 
 /** Tokens seen up to the end of each bucket, of a series of tokens per step. */
 export function tokensSeen(perStep: Curve): number[] {
@@ -53,7 +57,11 @@ export function compareView(shared: Shared): View {
     shared.again();
   };
   const a = select("Run A (solid)", (value) => again({a: value}));
-  const b = select("Run B (dashed)", (value) => again({b: value}));
+  const b = select(
+      "B (dashed)",
+      (value) => again(
+          value.startsWith(BAND) ? {band: value.slice(BAND.length), b: null} :
+                                   {b: value.slice(RUN.length), band: null}));
   const indicator = select("Indicator", (value) => again({indicator: value, layer: null}));
   const layer = select("Layer", (value) => again({layer: value}));
   const by = select("Over", (value) => again({by: value}));
@@ -68,10 +76,17 @@ export function compareView(shared: Shared): View {
         h("figcaption", {}, title,
           h("span", {class: "tools"},
             button("PNG", {class: "tool", title: "Save the picture", click: () => savePicture()}),
+            button("SVG", {
+              class: "tool",
+              title: "Save the picture as a drawing",
+              click: () => svgFile(file(), chart.svg(caption()))
+            }),
             button("CSV", {class: "tool", title: "Save the numbers", click: () => saveNumbers()}))),
         box, readout, legend);
   const memo = new Memo();
   let sides: Side[] = [];
+  let rule: string|null = null;  // whose band takes the place of run B
+  let bands: Band[] = [];        // of the rule, in the layer shown
   let tokens = false;
   let spec: Spec = {indicator: ""};
   const chart = new LineChart(box, {
@@ -93,8 +108,10 @@ export function compareView(shared: Shared): View {
   async function load(run: Run, signal: AbortSignal): Promise<Side> {
     const buckets = Math.min(Math.max(root.clientWidth, 300), BUCKETS);
     const [curves, totals] = await Promise.all([
-      chooseSeries(run.name, spec, signal)
-          .then((choice) => loadCurves(choice, {}, buckets, signal)),
+      rule !== null ? loadJudged(run.name, bands, buckets, signal) :
+                      chooseSeries(run.name, spec, signal)
+                          .then((choice) => loadCurves(choice, {}, buckets, signal))
+                          .then((loaded) => loaded.curves),
       tokens ? get<{results: Result[]}>(
                    "points", {run: run.name, indicator: "train.tokens_total", buckets_max: BUCKETS},
                    signal) :
@@ -104,7 +121,7 @@ export function compareView(shared: Shared): View {
     const curve = first === undefined ? null : curveOf(first);
     return {
       run,
-      curves: curves.curves,
+      curves,
       tokens: curve &&
           {
             curve, seen: tokensSeen(curve)
@@ -127,6 +144,11 @@ export function compareView(shared: Shared): View {
       lines.push({...line, color, dash: n === 0 ? [] : [6, 4]});
     }));
     [first, last] = first > last ? [0, 1] : [Math.floor(first), Math.ceil(last)];
+    (sides[0]?.curves ?? []).forEach((curve, i) => {
+      const band = bandOf(bands, curve);
+      if (band !== undefined)
+        lines.push(bandLine(band, first, last, lineColor(sides[0]!.curves.length === 1 ? 1 : i)));
+    });
     chart.draw({
       lines,
       spans: [],
@@ -138,11 +160,15 @@ export function compareView(shared: Shared): View {
     title.textContent = `${specTitle(spec)} over ${tokens ? "tokens" : "steps"}`;
     chart.canvas.setAttribute(
         "aria-label",
-        `${title.textContent} of ${sides.map((side) => side.run.name).join(" and ")}`);
+        `${title.textContent} of ${sides.map((side) => side.run.name).join(" and ")}` +
+            (rule === null ? "" : ` and the band of rule ${rule}`));
     const lost = sides.filter((side) => tokens && side.tokens === null);
     const none = sides.filter((side) => side.curves.length === 0);
     replace(
         body, figure,
+        bands.length > 0 &&
+            h("p", {class: "faint"}, "The dashed line is the band that rule ",
+              h("code", {}, rule ?? ""), ` compares with, ${whatIsShaded(bands[0] as Band)}.`),
         ...none.map((side) => notice("empty", "This run has no such values:", name(side.run.name))),
         ...lost.map(
             (side) => notice(
@@ -165,17 +191,27 @@ export function compareView(shared: Shared): View {
           h("li", {}, swatch, name(side.run.name, "name short"), ` ${curve.label} `,
             h("b", {}, short(curve.mean[index])),
             h("span", {class: "faint"}, index < 0 ? "" : ` step ${whole(curve.last[index])}`)));
+      const band = bandOf(bands, curve);
+      if (band === undefined || index < 0) return;
+      const healthy = bandAt(band, x ?? xs[index] as number);
+      const dashed = h("i", {class: "swatch"});
+      dashed.style.borderTopColor = lineColor(side.curves.length === 1 ? 1 : i);
+      dashed.style.borderTopStyle = "dashed";
+      entries.push(
+          h("li", {}, dashed, "band ", h("b", {}, short(healthy.median)),
+            ` (${short(healthy.low)} to ${short(healthy.high)})`));
     }));
     readout.textContent =
         x === null ? "newest values" : `${tokens ? "tokens" : "step"} ${whole(x)}`;
     replace(legend, ...entries);
   }
 
-  const file = () => `compare-${sides.map((side) => side.run.name).join("-")}-${spec.indicator}`;
+  const names =
+      () => [...sides.map((side) => side.run.name), ...rule === null ? [] : [`band of ${rule}`]];
+  const file = () => `compare-${names().join("-")}-${spec.indicator}`;
+  const caption = () => `${title.textContent}: ${names().join(" (solid), ")} (dashed)`;
   function savePicture(): void {
-    png(file(), chart.canvas,
-        `${title.textContent}: ${sides.map((side) => side.run.name).join(" (solid), ")} (dashed)`,
-        themed("card"), themed("text"));
+    png(file(), chart.canvas, caption(), themed("card"), themed("text"));
   }
   function saveNumbers(): void {
     const rows: (string|number)[][] = [
@@ -189,6 +225,14 @@ export function compareView(shared: Shared): View {
         ]));
       }
     }
+    for (const band of bands) {
+      for (const {position, median, low, high} of band.points) {
+        rows.push([
+          `band of ${band.rule}`, band.indicator, band.unit_name || band.unit_id,
+          tokens ? "" : position, position, median, low ?? "", high ?? ""
+        ]);
+      }
+    }
     csv(file(), rows);
   }
 
@@ -196,20 +240,26 @@ export function compareView(shared: Shared): View {
     title: "Compare",
     root,
     async refresh(signal) {
-      const {runs} = await get<{runs: Run[]}>("runs", {}, signal);
-      if (runs.length < 2) {
+      const [{runs}, known] =
+          await Promise.all([get<{runs: Run[]}>("runs", {}, signal), listBands(signal)]);
+      if (runs.length === 0 || (runs.length < 2 && known.length === 0)) {
         replace(
             root, h("h1", {}, "Compare"),
             notice(
-                "empty", "Comparing takes two runs.",
-                `There ${runs.length === 1 ? "is one" : "is none"} so far. `,
+                "empty", "Comparing takes two runs, or a rule with a reference band.",
+                `There ${runs.length === 1 ? "is one run" : "is none"} so far. `,
                 link(url("runs"), {}, "Runs")));
         ready = false;
         return;
       }
+      const ruled = [...new Set(known.map((band) => band.rule))];
+      const asked = parameter("band");
       const nameA = parameter("a") ?? runs[0]!.name;
-      const nameB = parameter("b") ?? runs.find((run) => run.name !== nameA)!.name;
-      const found = await Promise.all([findRun(nameA, signal), findRun(nameB, signal)]);
+      const other = parameter("b") ?? runs.find((run) => run.name !== nameA)?.name;
+      const unasked = other === undefined ? ruled[0] ?? null : null;
+      rule = asked !== null && ruled.includes(asked) ? asked : unasked;
+      const wanted = rule === null ? [nameA, other as string] : [nameA];
+      const found = await Promise.all(wanted.map((name) => findRun(name, signal)));
       const bad = found.find((one): one is HTMLElement => one instanceof HTMLElement);
       if (bad !== undefined) {
         ready = false;
@@ -219,12 +269,17 @@ export function compareView(shared: Shared): View {
       const pair = found as Run[];
       const listed: Map<string, Series[]>[] =
           await Promise.all(pair.map((run) => listIndicators(run.name, signal)));
-      const ids = [...new Set(listed.flatMap((one) => [...one.keys()]))].sort();
-      const asked = parameter("indicator");
-      const id = asked !== null && ids.includes(asked) ? asked :
-          ids.includes("train.loss")                   ? "train.loss" :
-                                                         ids[0] ?? "";
-      const [ofA, ofB] = listed.map((one) => layersOf(one.get(id) ?? [])) as [number[], number[]];
+      const banded = known.filter((band) => band.rule === rule);
+      const ids = rule === null ? [...new Set(listed.flatMap((one) => [...one.keys()]))].sort() :
+                                  [...new Set(banded.map((band) => band.indicator))];
+      const askedId = parameter("indicator");
+      const id = askedId !== null && ids.includes(askedId) ? askedId :
+          ids.includes("train.loss")                       ? "train.loss" :
+                                                             ids[0] ?? "";
+      const ofA = layersOf(listed[0]?.get(id) ?? []);
+      const ofB = rule === null ?
+          layersOf(listed[1]?.get(id) ?? []) :
+          [...new Set(banded.flatMap((band) => band.layer === undefined ? [] : [band.layer]))];
       const both = ofA.filter((one) => ofB.includes(one));
       const all = both.length > 0 ? both : [...new Set([...ofA, ...ofB])].sort((x, y) => x - y);
       const wantedLayer = stepParameter("layer");
@@ -232,25 +287,31 @@ export function compareView(shared: Shared): View {
         indicator: id,
         layer: wantedLayer !== null && all.includes(wantedLayer) ? wantedLayer : all[0]
       };
-      tokens = parameter("by") === "tokens";
-      const options = runs.map((run): [string, string] => [run.name, run.name]);
-      a.set(options, nameA);
-      b.set(options, nameB);
+      tokens = rule === null ? parameter("by") === "tokens" : banded.some((band) => band.by_tokens);
+      a.set(runs.map((run): [string, string] => [run.name, run.name]), nameA);
+      b.set(
+          [
+            ...runs.map((run): [string, string] => [RUN + run.name, run.name]),
+            ...ruled.map((name): [string, string] => [BAND + name, `reference band of ${name}`])
+          ],
+          rule === null ? RUN + other : BAND + rule);
       indicator.set(ids.map((one) => [one, one]), id);
       layer.set(
           all.map((one): [string, string] => [String(one), String(one)]), String(spec.layer ?? ""));
       layer.root.hidden = all.length < 2;
       by.set([["", "steps"], ["tokens", "tokens"]], tokens ? "tokens" : "");
+      by.root.hidden = rule !== null;  // as the band is
       if (!ready) {
         replace(root, head, tools, body);
         replace(head, parameter("a") === null ? h("h1", {}, "Compare") : runHead(nameA, "compare"));
         ready = true;
       }
       if (!memo.changed(
-              pair.map((run) => [run.name, stepsOf(run)]), spec, tokens, parameter("first"),
+              pair.map((run) => [run.name, stepsOf(run)]), rule, spec, tokens, parameter("first"),
               parameter("last"), matchMedia("(prefers-color-scheme: dark)").matches))
         return;
       try {
+        bands = rule === null ? [] : await loadBands(rule, id, spec.layer, signal);
         sides = await Promise.all(pair.map((run) => load(run, signal)));
       } catch (error) {
         memo.changed(null);

@@ -93,11 +93,12 @@ export function page(title: string, content: HTMLElement): HTMLElement {
 
 /** A choice that keeps its options up to date. */
 export function select(label: string, change: (value: string) => void):
-    {root: HTMLElement; set(options: [string, string][], value: string): void} {
+    {root: HTMLElement; value(): string; set(options: [string, string][], value: string): void} {
   const list: HTMLSelectElement = h("select", {change: () => change(list.value)});
   let drawn = "";
   return {
     root: h("label", {class: "field"}, h("span", {}, label), list),
+    value: () => list.value,
     set(options, value) {
       const text = JSON.stringify(options);
       if (text !== drawn) {

@@ -1,4 +1,4 @@
-// Plots as files: the picture as PNG, the numbers as CSV.
+// Plots as files: the picture as PNG or SVG, the numbers as CSV.
 
 export function download(name: string, content: Blob): void {
   const address = URL.createObjectURL(content);
@@ -19,6 +19,10 @@ function cell(value: string|number): string {
 export function csv(name: string, rows: (string|number)[][]): void {
   const text = rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
   download(`${name}.csv`, new Blob([text], {type: "text/csv"}));
+}
+
+export function svgFile(name: string, picture: string): void {
+  if (picture !== "") download(`${name}.svg`, new Blob([picture], {type: "image/svg+xml"}));
 }
 
 /** The canvas under its title, on the page's background. */

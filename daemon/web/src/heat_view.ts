@@ -3,16 +3,17 @@
 // words.
 import {Alert, get, Result, Run, Series} from "./api";
 import {Cursor} from "./chart";
-import {findRun, layersOf, runHead, select, stepInput} from "./controls";
+import {layersOf, runHead, select, stepInput} from "./controls";
 import {button, h, link, Memo, notice, replace} from "./dom";
 
 import {short, whole} from "./format";
 import {Heat, HeatMap} from "./heatmap";
-import {ALERTS_MOST, type Shared, type View} from "./live";
+import type {Shared, View} from "./live";
 import type {Scale} from "./palette";
 import {Plot, spansOf} from "./plot";
-import {Spec, catalogue, curveOf, listIndicators, specText, stepsOf} from "./series";
+import {Spec, catalogue, curveOf, specText, stepsOf} from "./series";
 import {change, parameter, stepParameter, url} from "./url";
+import {WatchedRun} from "./watched_run";
 
 export interface HeatPage {
   view: "attention"|"router";
@@ -49,9 +50,7 @@ export function heatView(page: HeatPage, shared: Shared): View {
   const cursor = new Cursor();
   const plots = new Map<string, Plot>();
   const [memo, plotsMemo] = [new Memo(), new Memo()];
-  let run: Run|null = null;
-  let series: Map<string, Series[]> = new Map();
-  let seriesAt = "";
+  const watched = new WatchedRun(wanted, root, shared);
   let indicator = "";
   let ready = false;
 
@@ -95,14 +94,15 @@ export function heatView(page: HeatPage, shared: Shared): View {
 
   const over = () => parameter("over") === "steps";
   const chosen = (): Series[] =>
-      (series.get(indicator) ?? []).filter((one) => one.unit === `UNIT_${page.unit.toUpperCase()}`);
+      (watched.series.get(indicator) ??
+       []).filter((one) => one.unit === `UNIT_${page.unit.toUpperCase()}`);
   function layer(): number {
     const asked = stepParameter("layer");
     const all = layersOf(chosen());
     return asked !== null && all.includes(asked) ? asked : all[0] ?? 0;
   }
   function ends(): {first: number; last: number} {
-    return (run === null ? null : stepsOf(run)) ?? {first: 0, last: 1};
+    return (watched.run === null ? null : stepsOf(watched.run)) ?? {first: 0, last: 1};
   }
   function step(): number {
     const {first, last} = ends();
@@ -201,7 +201,7 @@ export function heatView(page: HeatPage, shared: Shared): View {
 
   async function drawPlots(found: Run, alerts: Alert[], signal: AbortSignal): Promise<void> {
     const unit = stepParameter("unit");
-    const has = (spec: Spec) => series.has(spec.indicator);
+    const has = (spec: Spec) => watched.series.has(spec.indicator);
     const details = unit === null ? [] : page.details(layer(), unit).filter(has);
     const overview = page.overview.filter(has);
     const keys = [...details, ...overview].map(specText);
@@ -262,7 +262,7 @@ export function heatView(page: HeatPage, shared: Shared): View {
   }
 
   function choices(): string[] {
-    const ids = [...series]
+    const ids = [...watched.series]
                     .filter(
                         ([id, list]) => id.startsWith(page.prefix) &&
                             (list.length === 0 ||
@@ -281,18 +281,11 @@ export function heatView(page: HeatPage, shared: Shared): View {
     title: `${page.title}: ${wanted ?? ""}`,
     root,
     async refresh(signal) {
-      const found = await findRun(wanted, signal);
-      if (found instanceof HTMLElement) {
+      const found = await watched.look(signal);
+      if (found === null) {
         ready = false;
-        replace(root, found);
         return;
       }
-      run = found;
-      const [alerts, listed] = await Promise.all([
-        get<{alerts: Alert[]}>("alerts", {run: found.name, limit: ALERTS_MOST}, signal),
-        found.series === seriesAt ? series : listIndicators(found.name, signal), shared.fresh
-      ]);
-      [series, seriesAt] = [listed, found.series];
       if (choices().length === 0) {
         ready = false;
         replace(
@@ -304,10 +297,10 @@ export function heatView(page: HeatPage, shared: Shared): View {
       }
       // Where a run has too many series to list, those of the chosen indicator are asked for by
       // themselves.
-      if ((series.get(indicator) ?? []).length === 0) {
+      if ((watched.series.get(indicator) ?? []).length === 0) {
         const own = await get<{series: Series[]}>(
             "series", {run: found.name, indicator, limit: CELLS_MOST}, signal);
-        series.set(indicator, own.series);
+        watched.series.set(indicator, own.series);
       }
       if (!ready) {
         replace(
@@ -343,9 +336,9 @@ export function heatView(page: HeatPage, shared: Shared): View {
           throw error;
         }
       }
-      await drawPlots(found, alerts.alerts, signal);
+      await drawPlots(found, watched.alerts, signal);
     },
-    live: () => run?.state === "RUN_STATE_LIVE",
+    live: () => watched.run?.state === "RUN_STATE_LIVE",
     readdress: () => shared.again(),
     close() {
       map.close();

@@ -3,7 +3,7 @@
 import type {Alert} from "./api";
 import {Cursor, Drawing, Line, LineChart, Mark, Span} from "./chart";
 import {h, button, replace} from "./dom";
-import {csv, png} from "./export";
+import {csv, png, svgFile} from "./export";
 import {exact, short, whole} from "./format";
 import {dashes, lineColor, themed} from "./palette";
 import {Choice, Curve, Curves, Range, Spec, catalogue, chooseSeries, loadCurves, specTitle} from "./series";
@@ -117,6 +117,11 @@ export class Plot {
     const tools = h(
         "span", {class: "tools"}, this.log,
         button("PNG", {class: "tool", title: "Save the picture", click: () => this.savePicture()}),
+        button("SVG", {
+          class: "tool",
+          title: "Save the picture as a drawing",
+          click: () => svgFile(this.file, this.chart.svg(this.heading))
+        }),
         button("CSV", {class: "tool", title: "Save the numbers", click: () => this.saveNumbers()}),
         this.options.remove !== undefined && button("×", {
           class: "tool",
@@ -220,13 +225,16 @@ export class Plot {
     this.show();
   }
 
+  private get heading(): string {
+    return `${this.options.run}: ${this.name}`;
+  }
+
   private get file(): string {
     return `${this.options.run}-${this.name}`;
   }
 
   private savePicture(): void {
-    png(this.file, this.chart.canvas, `${this.options.run}: ${this.name}`, themed("card"),
-        themed("text"));
+    png(this.file, this.chart.canvas, this.heading, themed("card"), themed("text"));
   }
 
   private saveNumbers(): void {

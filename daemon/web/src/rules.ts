@@ -1,7 +1,8 @@
 // What judges: every rule and signature in force, and what it has found.
-import {Alert, get, Rule} from "./api";
+import {Alert, get, Rule, RuleFile, Run} from "./api";
+import {BacktestForm} from "./backtest";
 import {severityBadge} from "./controls";
-import {h, link, Memo, notice, replace} from "./dom";
+import {button, h, link, Memo, notice, replace} from "./dom";
 
 import type {Shared, View} from "./live";
 import {change, parameter, url} from "./url";
@@ -18,12 +19,9 @@ export function rulesView(shared: Shared): View {
     }
   });
   const body = h("div", {});
-  const root =
-      h("div", {}, h("div", {class: "title-row"}, h("h1", {}, "Rules"), filter), body,
-        h("p", {class: "faint"},
-          "What an edited rule would have found in a stored run is not to be had here: the ",
-          "JSON API has no backtest. In a terminal: ", h("code", {}, "foreshock rules backtest"),
-          "."));
+  const backtest = new BacktestForm();
+  const root = h(
+      "div", {}, h("div", {class: "title-row"}, h("h1", {}, "Rules"), filter), body, backtest.root);
   const memo = new Memo();
   let rules: Rule[]|null = null;
   let alerts: Alert[] = [];
@@ -51,6 +49,12 @@ export function rulesView(shared: Shared): View {
                 (alert) =>
                     alert.rule === rule.name && (alert.state === "ALERT_STATE_FIRING") === firing)
             .length;
+    const editButton = (rule: Rule) => button("Try an edit", {
+      class: "tool",
+      "aria-label": `Try an edit of ${rule.name}`,
+      "data-key": `edit ${rule.name}`,
+      click: () => backtest.edit(rule)
+    });
     const groups = new Map<string, Rule[]>();
     for (const rule of shown) {
       const key = rule.group === "" ? rule.file : `${rule.group} · ${rule.file}`;
@@ -70,7 +74,9 @@ export function rulesView(shared: Shared): View {
                     h("tbody", {},
                       ...list.map(
                           (rule) =>
-                              h("tr", {}, h("td", {"data-title": "Rule"}, h("bdi", {}, rule.name)),
+                              h("tr", {},
+                                h("td", {"data-title": "Rule"}, h("bdi", {}, rule.name), " ",
+                                  editButton(rule)),
                                 h("td", {"data-title": "Severity"}, severityBadge(rule.severity)),
                                 h("td", {"data-title": "Judges"},
                                   rule.indicator !== ""           ? h("code", {}, rule.indicator) :
@@ -87,13 +93,15 @@ export function rulesView(shared: Shared): View {
     title: "Rules",
     root,
     async refresh(signal) {
-      const [answer, made] = await Promise.all([
-        get<{rules: Rule[]}>("rules", {}, signal),
-        get<{alerts: Alert[]}>("alerts", {limit: 10_000}, signal), shared.fresh
+      const [answer, made, stored] = await Promise.all([
+        get<{rules: Rule[]; files: RuleFile[]}>("rules", {files: 1}, signal),
+        get<{alerts: Alert[]}>("alerts", {limit: 10_000}, signal),
+        get<{runs: Run[]}>("runs", {}, signal), shared.fresh
       ]);
       rules = answer.rules;
       alerts = made.alerts;
       draw();
+      backtest.offer(answer.files, stored.runs);
     },
     live: () => false,
     readdress() {

@@ -1,16 +1,17 @@
 // One run: its state, what fires, what happened along its steps, and plots that share range and
 // cursor.
-import {Alert, get, Run, RunEvent, Series, Step} from "./api";
+import {Alert, get, Run, RunEvent, Step} from "./api";
 import {Cursor, Mark} from "./chart";
-import {alertCard, findRun, layersOf, runHead, select, stateBadge, stepInput} from "./controls";
+import {alertCard, layersOf, runHead, select, stateBadge, stepInput} from "./controls";
 import {button, h, link, Memo, notice, replace} from "./dom";
 
 import {short, time, whole} from "./format";
-import {ALERTS_MOST, type Shared, type View} from "./live";
+import type {Shared, View} from "./live";
 import {Plot, spansOf} from "./plot";
-import {Spec, listIndicators, parseSpec, specText, stepsOf} from "./series";
+import {Spec, parseSpec, specText, stepsOf} from "./series";
 import {Timeline} from "./timeline";
 import {change, parameter, parameters, stepParameter, url} from "./url";
+import {WatchedRun} from "./watched_run";
 
 const ALWAYS = ["train.loss", "train.grad_norm", "train.lr"];
 const RATE_STEPS = 20;
@@ -26,10 +27,7 @@ export function runView(shared: Shared): View {
   const plots = new Map<string, Plot>();
   const [factsMemo, firingMemo, timelineMemo, plotsMemo] =
       [new Memo(), new Memo(), new Memo(), new Memo()];
-  let indicators = new Map<string, Series[]>();
-  let indicatorsAt = "";
-  let run: Run|null = null;
-  let alerts: Alert[] = [];
+  const watched = new WatchedRun(wanted, root, shared);
   let events: RunEvent[] = [];
   let ready = false;
 
@@ -71,9 +69,9 @@ export function runView(shared: Shared): View {
 
   /** Another range of what is known, without asking for the rest anew. */
   function redraw(): void {
-    if (run === null) return;
-    drawRange(run);
-    drawPlots(run, alerts).catch(() => shared.again());
+    if (watched.run === null) return;
+    drawRange(watched.run);
+    drawPlots(watched.run, watched.alerts).catch(() => shared.again());
   }
 
   function drawRange(found: Run): void {
@@ -81,13 +79,13 @@ export function runView(shared: Shared): View {
     const all = stepsOf(found);
     first.set(stepParameter("first"), all === null ? "" : String(all.first));
     last.set(stepParameter("last"), all === null ? "" : String(all.last));
-    if (timelineMemo.changed(found.attempts, alerts, events, from, to)) {
-      timeline.draw(found, alerts, events, from, to);
+    if (timelineMemo.changed(found.attempts, watched.alerts, events, from, to)) {
+      timeline.draw(found, watched.alerts, events, from, to);
     }
   }
 
   function steps(): {first: number; last: number} {
-    const all = (run === null ? null : stepsOf(run)) ?? {first: 0, last: 1};
+    const all = (watched.run === null ? null : stepsOf(watched.run)) ?? {first: 0, last: 1};
     const from = stepParameter("first") ?? all.first;
     const to = stepParameter("last") ?? Math.max(all.last, from + 1);
     return from < to ? {first: from, last: to} : {first: to, last: from + 1};
@@ -118,21 +116,21 @@ export function runView(shared: Shared): View {
   function shown(): string[] {
     const asked = parameters("plot");
     if (asked.length > 0) return asked;
-    const chosen = ALWAYS.filter((id) => indicators.has(id));
+    const chosen = ALWAYS.filter((id) => watched.series.has(id));
     for (const alert of shared.firing) {
       if (alert.run !== wanted || alert.severity === "info" || alert.indicator === "") continue;
       const layerOf = alert.layers.length === 1 ? alert.layers[0] : undefined;
       const spec = specText({indicator: alert.indicator, layer: layerOf});
       if (chosen.length < ALWAYS.length + 3 && !chosen.includes(spec)) chosen.push(spec);
     }
-    return chosen.length > 0 ? chosen : [...indicators.keys()].slice(0, 3);
+    return chosen.length > 0 ? chosen : [...watched.series.keys()].slice(0, 3);
   }
 
   function choices(): void {
-    const all = [...indicators.keys()].sort();
-    if (!indicators.has(choice.indicator)) choice = {indicator: all[0] ?? ""};
+    const all = [...watched.series.keys()].sort();
+    if (!watched.series.has(choice.indicator)) choice = {indicator: all[0] ?? ""};
     indicator.set(all.map((id) => [id, id]), choice.indicator);
-    const series = indicators.get(choice.indicator) ?? [];
+    const series = watched.series.get(choice.indicator) ?? [];
     layer.set(
         [
           ["", "all"],
@@ -261,35 +259,30 @@ export function runView(shared: Shared): View {
     title: wanted ?? "Run",
     root,
     async refresh(signal) {
-      const found = await findRun(wanted, signal);
-      if (found instanceof HTMLElement) {
+      let rate: number|null = null;
+      let newest = "";
+      const found = await watched.look(signal, async (one) => {
+        const [declared, [perSecond, at]] = await Promise.all(
+            [get<{events: RunEvent[]}>("events", {run: one.name}, signal), speed(one, signal)]);
+        [events, rate, newest] = [declared.events, perSecond, at];
+      });
+      if (found === null) {
         ready = false;
-        replace(root, found);
         return;
       }
-      run = found;
       if (!ready) {
         replace(
             root, runHead(found.name, "run"), facts, firing, range, timeline.root, grid,
             h("h2", {}, "Add a plot"), adder);
         ready = true;
       }
-      const again = `${found.series}`;
-      const [judged, declared, [rate, newest], listed] = await Promise.all([
-        get<{alerts: Alert[]}>("alerts", {run: found.name, limit: ALERTS_MOST}, signal),
-        get<{events: RunEvent[]}>("events", {run: found.name}, signal), speed(found, signal),
-        again === indicatorsAt ? indicators : listIndicators(found.name, signal), shared.fresh
-      ]);
-      indicators = listed;
-      indicatorsAt = again;
       drawFacts(found, rate, newest);
-      [alerts, events] = [judged.alerts, declared.events];
-      drawFiring(alerts);
+      drawFiring(watched.alerts);
       choices();
       drawRange(found);
-      await drawPlots(found, alerts, signal);
+      await drawPlots(found, watched.alerts, signal);
     },
-    live: () => run?.state === "RUN_STATE_LIVE",
+    live: () => watched.run?.state === "RUN_STATE_LIVE",
     readdress: redraw,
     close: () => plots.forEach((plot) => plot.close()),
   };

@@ -101,8 +101,14 @@ class Order final : public StepSink {
   }
   void OnStep(const ClosedStep& step) override {
     words.push_back(absl::StrCat(step.row.step, step.row.partial ? "!" : ""));
+    samples += step.samples.size();
   }
+  bool done() const override { return words.size() >= words_max; }
+  bool Wants(const SeriesKey& series) const override { return series.indicator != unwanted; }
   std::vector<std::string> words;
+  size_t samples = 0;
+  size_t words_max = 1'000'000;
+  std::string unwanted;
 };
 
 class CaptureSteps : public ::testing::Test {
@@ -289,6 +295,20 @@ TEST(StoredSteps, ComeAttemptByAttempt) {
   EXPECT_EQ(order.words[101], "A2");
   EXPECT_EQ(order.words[102], "60");
   EXPECT_THAT(progress, ElementsAre(120, 120, 79));
+}
+
+TEST(StoredSteps, OnlyWhatIsWantedIsRead) {
+  const auto store = NewMemoryStore();
+  StoreRun("exp", 1, store.get());
+  Order all;
+  ASSERT_OK(ReadStoredSteps(*store, "exp", nullptr, &all));
+  EXPECT_EQ(all.samples, 120u + 12 * 8);  // the loss, and 8 shares at every tenth step
+  Order order;
+  order.words_max = 51;  // "A1" and 50 steps
+  order.unwanted = "load.share";
+  ASSERT_OK(ReadStoredSteps(*store, "exp", nullptr, &order));
+  EXPECT_EQ(order.words.back(), "49");
+  EXPECT_EQ(order.samples, 50u);
 }
 
 TEST(StoredSteps, AnUnknownRunNamesTheOthersAndAnEmptyOneSaysSo) {

@@ -78,6 +78,27 @@ TEST_F(HttpServerTest, AnswersHeadLikeGetWithoutBody) {
   EXPECT_TRUE(peer.AtEnd());
 }
 
+// The library's brotli takes hundreds of milliseconds where gzip takes one.
+TEST_F(HttpServerTest, CompressesWithGzipForWhoeverTakesItAndWithNothingElse) {
+  const auto encoding = [this](const std::string& accepted) {
+    const std::string header =
+        accepted.empty() ? "" : absl::StrCat("Accept-Encoding: ", accepted, "\r\n");
+    const HttpReply reply = HttpCall(address_, "GET", "/large", "", header);
+    EXPECT_EQ(reply.status, 200);
+    const size_t at = reply.headers.find("content-encoding: ");
+    if (at == std::string::npos) {
+      EXPECT_EQ(reply.body.size(), size_t{4} << 20) << accepted;
+      return std::string("none");
+    }
+    EXPECT_LT(reply.body.size(), 100'000u) << accepted;
+    return reply.headers.substr(at + 18, reply.headers.find('\r', at) - at - 18);
+  };
+  EXPECT_EQ(encoding("gzip"), "gzip");
+  EXPECT_EQ(encoding("gzip, deflate, br, zstd"), "gzip");  // a browser
+  EXPECT_EQ(encoding("br"), "none");
+  EXPECT_EQ(encoding(""), "none");
+}
+
 TEST_F(HttpServerTest, RoutesByPrefixOnlyWithSomethingBehindIt) {
   EXPECT_EQ(HttpGet(address_, "/runs/exp%2F1").body, "exp/1");
   EXPECT_EQ(HttpGet(address_, "/runs/").status, 404);

@@ -43,7 +43,7 @@ class AnswersTest : public ::testing::Test {
 
   std::unique_ptr<Store> store_ = NewMemoryStore();
   FakeLiveState live_;
-  Answers answers_{store_.get(), &live_};
+  Answers answers_{store_.get(), &live_, FakeBacktest};
 };
 
 TEST_F(AnswersTest, ListsRunsNewestFirstByPrefix) {
@@ -510,7 +510,7 @@ TEST(AnswersOfACoarserRunTest, SayFromWhichStepOnPointsAreRaw) {
       {.name = "r", .last_step = 6'000, .series = 2, .last_time = kFilledNow}, store.get()));
   ASSERT_OK(store->Retain({.raw_steps = 1'000}, kFilledNow, {.go_on = [] { return true; }}));
   const FakeLiveState live;
-  const Answers answers(store.get(), &live);
+  const Answers answers(store.get(), &live, FakeBacktest);
   v1::QueryPointsRequest request;
   request.mutable_selector()->set_run("r");
   const auto first = [&]() -> v1::QueryPointsResponse {

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "daemon/rules/reference_bands.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rules/steps.h"
@@ -194,6 +196,46 @@ TEST_F(ReferenceTest, JudgesFromTheFirstSampleOn) {
               ElementsAre("2 r firing", "136 r resolved"));
   EXPECT_THAT(Seen("level_shift: {above: 3, samples: 5}", high),
               ElementsAre("4 r firing", "122 r resolved"));
+}
+
+TEST_F(ReferenceTest, IsShownWithTheLimitsOfItsRule) {
+  WriteBand("step");
+  const auto band = [this](const std::string& detector) {
+    Write("rules.yaml", RuleText(detector));
+    const auto rules = LoadRules({{dir_.File("rules.yaml")}});
+    EXPECT_OK(rules);
+    EXPECT_EQ(ReferenceBands(**rules, "train.lr").bands_size(), 0);
+    const v1::ListBandsResponse listed = ReferenceBands(**rules, "");
+    EXPECT_EQ(listed.bands_size(), 1);
+    EXPECT_EQ(listed.bands(0).points_size(), 0);
+    const v1::ListBandsResponse found = ReferenceBands(**rules, "train.loss");
+    EXPECT_EQ(found.bands_size(), 1);
+    EXPECT_EQ(found.bands(0).rule(), "r");
+    EXPECT_EQ(found.bands(0).aggregate(), "each");
+    EXPECT_EQ(found.bands(0).unit(), v1::UNIT_NONE);
+    EXPECT_FALSE(found.bands(0).has_layer());
+    EXPECT_FALSE(found.bands(0).by_tokens());
+    EXPECT_EQ(found.bands(0).points_size(), 2);
+    return found.bands(0).points(0);
+  };
+  // At step 0: 5, spread 0.1.
+  v1::BandPoint point = band("relative_rise: {above: 1.15, clear: 1.1}");
+  EXPECT_DOUBLE_EQ(point.median(), 5);
+  EXPECT_DOUBLE_EQ(point.spread(), 0.1);
+  EXPECT_DOUBLE_EQ(point.high(), 5.75);
+  EXPECT_FALSE(point.has_low());
+  point = band("relative_rise: {above: 1.01, clear: 1.005, min_z: 4}");
+  EXPECT_DOUBLE_EQ(point.high(), 5.4);
+  point = band("robust_z: {outside: 6, clear: 3}");
+  EXPECT_DOUBLE_EQ(point.high(), 5.6);
+  EXPECT_DOUBLE_EQ(point.low(), 4.4);
+  point = band("robust_z: {below: -6, clear: -3}");
+  EXPECT_DOUBLE_EQ(point.low(), 4.4);
+  EXPECT_FALSE(point.has_high());
+  point = band("robust_z: {above: 6, clear: 3, log: true}");
+  EXPECT_NEAR(point.high(), 5 * std::exp(6 * 0.1 / 5), 1e-12);
+  point = band("cusum: {above: 8, clear: 7.75}");
+  EXPECT_FALSE(point.has_low() || point.has_high());
 }
 
 TEST_F(ReferenceTest, WaitsForTheWarmUpIfItIsTold) {

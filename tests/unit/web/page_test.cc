@@ -66,6 +66,10 @@ TEST_F(PageTest, AnUnknownAddressHelps) {
     EXPECT_EQ(reply.status, 404) << path;
     EXPECT_THAT(reply.body, HasSubstr("\"NOT_FOUND\"")) << path;
   }
+  for (const char* method : {"POST", "PUT", "PATCH", "DELETE"}) {
+    EXPECT_EQ(HttpCall(address_, method, "/api/v1/nope").status, 404) << method;
+    EXPECT_EQ(HttpCall(address_, method, "/runs").status, 405) << method;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// Backtests for whoever may read: one at a time, each on a thread that gives way to everything
+// else.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "daemon/rules/rule_set.h"
+#include "daemon/store/store.h"
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock {
+
+// Thread-safe.
+class Backtester {
+ public:
+  struct Deps {
+    const Store* store = nullptr;                                // outlives this
+    std::function<std::shared_ptr<const RuleSet>()> in_force{};  // whose bands may be named
+    std::function<bool()> stopping{};                            // the daemon is
+  };
+
+  explicit Backtester(Deps deps) : deps_(std::move(deps)) {}
+
+  // Waits for the result. ResourceExhausted while another one runs; the rest as BacktestStoredRun.
+  absl::StatusOr<v1::BacktestRulesResponse> Run(const v1::BacktestRulesRequest& request,
+                                                const std::function<bool()>& cancelled);
+
+ private:
+  const Deps deps_;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace foreshock

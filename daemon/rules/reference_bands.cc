@@ -1,0 +1,104 @@
+#include "daemon/rules/reference_bands.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "daemon/rules/band.h"
+#include "daemon/rules/rule.h"
+
+namespace foreshock {
+namespace {
+
+const char* NameOf(Input::Aggregate aggregate) {
+  switch (aggregate) {
+    case Input::Aggregate::kEach:
+      return "each";
+    case Input::Aggregate::kMean:
+      return "mean";
+    case Input::Aggregate::kMin:
+      return "min";
+    case Input::Aggregate::kMax:
+      return "max";
+    case Input::Aggregate::kP10:
+      return "p10";
+  }
+  return "";
+}
+
+v1::Unit ToProtoUnit(Unit unit) {
+  static_assert(static_cast<int>(Unit::kNone) == v1::UNIT_NONE &&
+                static_cast<int>(Unit::kTensor) == v1::UNIT_TENSOR);
+  return static_cast<v1::Unit>(unit);
+}
+
+// Where a single value begins to be abnormal; unset: on that side never, or not by one value.
+struct AllowedRange {
+  std::optional<double> low{};
+  std::optional<double> high{};
+};
+
+AllowedRange AllowedBy(const Rule& rule, const Baseline& baseline) {
+  const Detector& detector = rule.detector;
+  AllowedRange allowed;
+  const bool above = detector.side != Detector::Side::kBelow;
+  const bool below = detector.side != Detector::Side::kAbove;
+  if (detector.kind == Detector::Kind::kRelative && baseline.median > 0) {
+    const double least = detector.min_z * baseline.spread;
+    const double limit = detector.limit * baseline.median;
+    if (above) allowed.high = std::max(limit, baseline.median + least);
+    if (below) allowed.low = std::min(limit, baseline.median - least);
+  } else if (detector.kind == Detector::Kind::kRobustZ && (!detector.log || baseline.median > 0)) {
+    const auto at = [&](double spreads) {
+      return detector.log ? baseline.median * std::exp(spreads * baseline.spread / baseline.median)
+                          : baseline.median + spreads * baseline.spread;
+    };
+    if (above) allowed.high = at(detector.limit);
+    if (below) {
+      allowed.low = at(detector.side == Detector::Side::kBelow ? detector.limit : -detector.limit);
+    }
+  }
+  return allowed;
+}
+
+void AddPoints(const Rule& rule, const BandCurve& curve, v1::ReferenceBand* band) {
+  for (const BandCurve::Point& point : curve.points()) {
+    Baseline baseline = point.baseline;
+    baseline.spread =
+        std::max(baseline.spread, rule.baseline.spread_floor * std::abs(baseline.median));
+    v1::BandPoint* added = band->add_points();
+    added->set_position(point.position);
+    added->set_median(baseline.median);
+    added->set_spread(baseline.spread);
+    const AllowedRange allowed = AllowedBy(rule, baseline);
+    if (allowed.low.has_value()) added->set_low(*allowed.low);
+    if (allowed.high.has_value()) added->set_high(*allowed.high);
+  }
+}
+
+}  // namespace
+
+v1::ListBandsResponse ReferenceBands(const RuleSet& rules, const std::string& indicator) {
+  v1::ListBandsResponse response;
+  for (const Rule& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
+    if (rule.baseline.band == nullptr || rule.input.indicators.size() != 1) continue;
+    const std::string& judged = rule.input.indicators[0];
+    if (!indicator.empty() && judged != indicator) continue;
+    for (const auto& [series, curve] : rule.baseline.band->Of(rule.input.aggregate, judged)) {
+      v1::ReferenceBand* band = response.add_bands();
+      band->set_rule(rule.name);
+      band->set_indicator(judged);
+      band->set_aggregate(NameOf(rule.input.aggregate));
+      if (series.layer != kNoLayer) band->set_layer(static_cast<uint32_t>(series.layer));
+      band->set_unit(ToProtoUnit(series.unit));
+      band->set_unit_id(series.unit_id);
+      band->set_unit_name(series.unit_name);
+      band->set_by_tokens(rule.baseline.band->align() == Band::Align::kTokens);
+      if (!indicator.empty()) AddPoints(rule, *curve, band);
+    }
+  }
+  return response;
+}
+
+}  // namespace foreshock
