@@ -25,3 +25,5 @@ printf '\n== proxy\n'
 /usr/bin/python3 tests/bench/proxy_bench.py "$build/bin/foreshock-proxy" --directory="$build"
 printf '\n== web\n'
 /usr/bin/python3 tests/bench/web_bench.py "$build/bin/foreshockd"
+printf '\n== pages\n'
+/usr/bin/python3 tests/bench/pages_bench.py "$build/bin/foreshockd" "$build/bin/foreshock-load"

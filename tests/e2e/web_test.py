@@ -151,6 +151,16 @@ class Page(unittest.TestCase):
         self.browser.wait_text("h2", "Layer 1, head 0")
         self.browser.wait_text(".plots", "attn.logits.max")
         self.browser.wait_drawn(".plots canvas")
+        saved = pathlib.Path(self.directory.name) / "saved-map"
+        saved.mkdir()
+        self.browser.save_to(saved)
+        self.browser.click(".toolbar button", "SVG")
+        wait_until(lambda: list(saved.glob("*.svg")), SECONDS, "a drawing is saved")
+        drawing = xml.etree.ElementTree.parse(next(saved.glob("*.svg"))).getroot()
+        cells = [cell for cell in drawing.iter("{http://www.w3.org/2000/svg}rect")
+                 if cell.get("fill").startswith("rgb(")]
+        self.assertEqual(len(cells), len(self.api("points", run="demo", indicator=ENTROPY, unit="head",
+                                                  first_step=288, last_step=800, buckets_max=1)["results"]))
 
     def test_router_by_layer_and_expert(self):
         self.browser.open(address("router", run="demo"))

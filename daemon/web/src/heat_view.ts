@@ -86,11 +86,14 @@ export function heatView(page: HeatPage, shared: Shared): View {
       shared.again();
     }
   });
-  const tools =
-      h("div", {class: "toolbar"}, indicators.root, mode.root, layers.root, exactStep.root,
-        h("label", {class: "field grow"}, h("span", {}, "Step"), slider), newest,
-        button("PNG", {class: "tool", title: "Save the picture", click: () => map.savePicture()}),
-        button("CSV", {class: "tool", title: "Save the numbers", click: () => map.saveNumbers()}));
+  const tools = h(
+      "div", {class: "toolbar"}, indicators.root, mode.root, layers.root, exactStep.root,
+      h("label", {class: "field grow"}, h("span", {}, "Step"), slider), newest,
+      button("PNG", {class: "tool", title: "Save the picture", click: () => map.savePicture()}),
+      button(
+          "SVG",
+          {class: "tool", title: "Save the picture as a drawing", click: () => map.saveDrawing()}),
+      button("CSV", {class: "tool", title: "Save the numbers", click: () => map.saveNumbers()}));
 
   const over = () => parameter("over") === "steps";
   const chosen = (): Series[] =>

@@ -1,8 +1,9 @@
 // Rows by columns of one value each, as colours. Cells without a value are hatched, never coloured.
 import {h} from "./dom";
-import {csv, png} from "./export";
+import {csv, png, svgFile} from "./export";
 import {exact, short} from "./format";
 import {Scale, heatColor, themed} from "./palette";
+import {element, escaped, sheet} from "./svg";
 
 export interface Heat {
   rows: string[];
@@ -14,6 +15,13 @@ export interface Heat {
   middle?: number;  // of a diverging scale
   /** More about a cell than its value. */
   more?(row: number, column: number): string;
+}
+
+interface Label {
+  text: string;
+  x: number;
+  y: number;  // of its middle
+  align: "left"|"center"|"right"
 }
 
 const LABELS_PX = 46;
@@ -102,7 +110,13 @@ export class HeatMap {
       draw.fillStyle = Number.isFinite(value) ? heatColor(heat.scale, this.share(value)) : hatch;
       draw.fillRect(LABELS_PX + c * cellWidth, r * cellHeight, cellWidth - gap, cellHeight - gap);
     }));
-    this.labels(draw, heat, cellWidth, cellHeight);
+    const labels = this.labels(draw, heat, cellWidth, cellHeight);
+    draw.fillStyle = themed("faint");
+    draw.textBaseline = "middle";
+    for (const {text, x, y, align} of labels) {
+      draw.textAlign = align;
+      draw.fillText(text, x, y, align === "right" ? LABELS_PX - 8 : undefined);
+    }
     if (this.at === null) return;
     draw.strokeStyle = themed("text");
     draw.lineWidth = 2;
@@ -124,29 +138,26 @@ export class HeatMap {
   }
 
   private labels(draw: CanvasRenderingContext2D, heat: Heat, cellWidth: number, cellHeight: number):
-      void {
-    draw.fillStyle = themed("faint");
+      Label[] {
     draw.font = "11px sans-serif";
-    draw.textBaseline = "middle";
-    draw.textAlign = "right";
+    const labels: Label[] = [];
     const everyRow = Math.max(Math.ceil(13 / cellHeight), 1);
-    heat.rows.forEach((label, r) => {
+    heat.rows.forEach((text, r) => {
       if (r % everyRow === 0)
-        draw.fillText(label, LABELS_PX - 6, (r + 0.5) * cellHeight, LABELS_PX - 8);
+        labels.push({text, x: LABELS_PX - 6, y: (r + 0.5) * cellHeight, align: "right"});
     });
     const longest = Math.max(...heat.columns.map((label) => draw.measureText(label).width), 8);
     const everyColumn = Math.max(Math.ceil((longest + 10) / cellWidth), 1);
     const bottom = heat.rows.length * cellHeight;
-    draw.textAlign = everyColumn === 1 ? "center" : "left";
-    heat.columns.forEach((label, c) => {
+    heat.columns.forEach((text, c) => {
       if (c % everyColumn !== 0) return;
-      const at = LABELS_PX + (c + (everyColumn === 1 ? 0.5 : 0)) * cellWidth;
+      const x = LABELS_PX + (c + (everyColumn === 1 ? 0.5 : 0)) * cellWidth;
       const end = LABELS_PX + heat.columns.length * cellWidth;
-      if (everyColumn > 1 && at + draw.measureText(label).width > end) return;
-      draw.fillText(label, at, bottom + 9);
+      if (everyColumn > 1 && x + draw.measureText(text).width > end) return;
+      labels.push({text, x, y: bottom + 9, align: everyColumn === 1 ? "center" : "left"});
     });
-    draw.textAlign = "left";
-    draw.fillText(`${heat.rowTitle} ↓   ${heat.columnTitle} →`, LABELS_PX, bottom + 25);
+    const axes = `${heat.rowTitle} ↓   ${heat.columnTitle} →`;
+    return [...labels, {text: axes, x: LABELS_PX, y: bottom + 25, align: "left"}];
   }
 
   private legend(): void {
@@ -226,6 +237,32 @@ export class HeatMap {
 
   savePicture(): void {
     png(this.name(), this.canvas, this.name(), themed("card"), themed("text"));
+  }
+
+  /** As a drawing; cells without a value are left out. */
+  saveDrawing(): void {
+    const heat = this.heat;
+    const draw = this.canvas.getContext("2d");
+    if (heat === null || draw === null) return;
+    const {width, height, cellWidth, cellHeight} = this.cells();
+    const cells = heat.values.flatMap((row, r) => row.flatMap((value, c) => {
+      if (!Number.isFinite(value)) return [];
+      return element("rect", {
+        x: LABELS_PX + c * cellWidth,
+        y: r * cellHeight,
+        width: cellWidth,
+        height: cellHeight,
+        fill: heatColor(heat.scale, this.share(value))
+      });
+    }));
+    const anchors = {left: "start", center: "middle", right: "end"};
+    const labels =
+        this.labels(draw, heat, cellWidth, cellHeight)
+            .map(
+                ({text, x, y, align}) => element(
+                    "text", {x, y: y + 4, "text-anchor": anchors[align], fill: themed("faint")},
+                    escaped(text)));
+    svgFile(this.name(), sheet(this.name(), width, height, [...cells, ...labels].join("")));
   }
 
   saveNumbers(): void {

@@ -1,4 +1,5 @@
-// A line chart as SVG, from the same drawing and the same scales as the canvas shows.
+// Pictures as SVG: the sheet under a title, and line charts from the same drawing and the same
+// scales as the canvas shows.
 import type {Drawing, Line} from "./chart";
 import {themed} from "./palette";
 
@@ -17,7 +18,7 @@ export interface Frame {
 
 const TITLE_PX = 28;
 
-const escaped = (text: string): string =>
+export const escaped = (text: string): string =>
     text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
         .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");
 const round = (value: number): string => String(Math.round(value * 100) / 100);
@@ -25,7 +26,7 @@ const round = (value: number): string => String(Math.round(value * 100) / 100);
 type Values = {
   [name: string]: string|number|undefined
 };
-function element(tag: string, values: Values, content = ""): string {
+export function element(tag: string, values: Values, content = ""): string {
   const attributes =
       Object.entries(values)
           .filter(([, value]) => value !== undefined)
@@ -34,6 +35,18 @@ function element(tag: string, values: Values, content = ""): string {
                   ` ${name}="${typeof value === "number" ? round(value) : escaped(String(value))}"`)
           .join("");
   return `<${tag}${attributes}>${content}</${tag}>`;
+}
+
+/** A file: `content`, which is as large as that, under its title. */
+export function sheet(title: string, width: number, height: number, content: string): string {
+  const all = {width, height: height + TITLE_PX};
+  const heading = element(
+      "text", {x: 8, y: TITLE_PX / 2 + 5, "font-size": 13, fill: themed("text")}, escaped(title));
+  return element(
+      "svg",
+      {xmlns: "http://www.w3.org/2000/svg", ...all, "font-family": "sans-serif", "font-size": 11},
+      element("title", {}, escaped(title)) + element("rect", {...all, fill: themed("card")}) +
+          heading + element("g", {transform: `translate(0 ${TITLE_PX})`}, content));
 }
 
 export function svg(frame: Frame, drawing: Drawing): string {
@@ -125,21 +138,6 @@ export function svg(frame: Frame, drawing: Drawing): string {
   const border = element(
       "rect",
       {x: area.left, y: area.top, width: wide, height: high, fill: "none", stroke: themed("axis")});
-  return element(
-      "svg", {
-        xmlns: "http://www.w3.org/2000/svg",
-        width: frame.width,
-        height: frame.height + TITLE_PX,
-        "font-family": "sans-serif",
-        "font-size": 11
-      },
-      element("title", {}, escaped(frame.title)) + clip +
-          element(
-              "rect", {width: frame.width, height: frame.height + TITLE_PX, fill: themed("card")}) +
-          element(
-              "text", {x: 8, y: TITLE_PX / 2 + 5, "font-size": 13, fill: themed("text")},
-              escaped(frame.title)) +
-          element(
-              "g", {transform: `translate(0 ${TITLE_PX})`},
-              axes.join("") + element("g", {"clip-path": "url(#area)"}, inside.join("")) + border));
+  const inner = axes.join("") + element("g", {"clip-path": "url(#area)"}, inside.join("")) + border;
+  return sheet(frame.title, frame.width, frame.height, clip + inner);
 }

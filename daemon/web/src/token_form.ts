@@ -11,7 +11,7 @@ export class TokenForm {
       h("input", {type: "password", required: true, autocomplete: "off", spellcheck: "false"});
   private readonly why = h("p", {class: "outcome bad", role: "alert"});
   readonly root = h(
-      "main", {class: "gate"}, h("h1", {}, "This daemon wants a token"),
+      "main", {class: "gate", id: "main", tabindex: -1}, h("h1", {}, "This daemon wants a token"),
       h("form", {class: "card", submit: (event: Event) => this.submit(event)}, this.why,
         h("div", {class: "toolbar"},
           h("label", {class: "field grow"}, h("span", {}, "Token"), this.input),
