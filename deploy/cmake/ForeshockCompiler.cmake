@@ -40,8 +40,9 @@ set(FORESHOCK_TEST_TIMEOUT_FACTOR 1)
 set(FORESHOCK_TEST_ENVIRONMENT "")
 if(FORESHOCK_SANITIZE)
   set(FORESHOCK_TEST_TIMEOUT_FACTOR 5)
-  # tests/tsan.supp says what follows from libraries that are not instrumented.
+  # tests/lsan.supp and tests/tsan.supp say what is the libraries' own.
   set(FORESHOCK_TEST_ENVIRONMENT
       "UBSAN_OPTIONS=print_stacktrace=1"
+      "LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp"
       "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
 endif()

@@ -29,8 +29,9 @@ class PtyProgram:
         self.raw = b""  # all that was written
         self._terminal, theirs = pty.openpty()
         self._set_size(rows, columns)
+        sanitizer = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LC_ALL": "C.UTF-8",
-                       **(environment or {})}
+                       **sanitizer, **(environment or {})}
         self.process = subprocess.Popen(
             [str(argument) for argument in arguments], stdin=theirs, stdout=theirs, stderr=theirs,
             env=environment, start_new_session=True, close_fds=True)
