@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -73,17 +74,41 @@ void Print(const v1::GetStatusResponse& status, const std::string& server,
   row("memory", absl::StrCat(FormatBytes(status.resident_bytes()), " resident"));
 }
 
+// What GetStatus answers, and who is told.
+nlohmann::ordered_json JsonOf(const v1::GetStatusResponse& status,
+                              const absl::StatusOr<DaemonMetrics>& metrics) {
+  auto json = nlohmann::ordered_json::parse(ToJson(status), nullptr, /*allow_exceptions=*/false);
+  if (!metrics.ok()) {
+    json["notifiers"] = nullptr;
+    json["notifiers_unknown"] = std::string(metrics.status().message());
+    return json;
+  }
+  json["notifiers"] = nlohmann::ordered_json::array();
+  for (const NotifierMetrics& notifier : metrics->notifiers) {
+    json["notifiers"].push_back({{"name", notifier.name},
+                                 {"told", notifier.told},
+                                 {"refused", notifier.refused},
+                                 {"pending", notifier.pending},
+                                 {"oldest_pending_s", notifier.oldest_pending_s},
+                                 {"last_success_unix_s", notifier.last_success_unix_s},
+                                 {"last_failure_unix_s", notifier.last_failure_unix_s}});
+  }
+  json["silences"] = metrics->silences;
+  return json;
+}
+
 int Status(const Settings& settings, const std::string& http) {
   Connection daemon(settings);
   v1::GetStatusResponse response;
   const auto context = daemon.Context();
   const absl::Status status = FromGrpc(daemon.query().GetStatus(context.get(), {}, &response));
   if (!status.ok()) return daemon.Report(status);
+  const absl::StatusOr<DaemonMetrics> metrics =
+      ReadDaemonMetrics(http, settings.credentials, settings.timeout);
   if (settings.output == Output::kJson) {
-    PrintJson(response);
+    SayExact(absl::StrCat(JsonOf(response, metrics).dump(1), "\n"));
   } else {
-    Print(response, settings.server,
-          ReadDaemonMetrics(http, settings.credentials, settings.timeout));
+    Print(response, settings.server, metrics);
   }
   return kOk;
 }
@@ -96,7 +121,8 @@ void AddStatus(CLI::App& app, Program& program) {
   AddHttpOption(*verb, http.get());
   AddConnectionOptions(*verb, program);
   verb->footer(
-      "Who is told of alerts comes from /metrics; JSON has what GetStatus answers.\n"
+      "Who is told of alerts comes from /metrics; JSON has it below `notifiers`, null where that\n"
+      "cannot be read, beside what GetStatus answers.\n"
       "Examples:\n"
       "  foreshock status\n"
       "  foreshock status --server 10.0.0.7:7317 -o json");

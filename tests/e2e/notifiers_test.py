@@ -390,6 +390,15 @@ class Notifiers(NotifierCase):
         self.configure(first + f"  - {{type: webhook, name: added, url: '{added.url}', group_wait: 0s}}\n")
         daemon.signal(signal.SIGHUP)
         self.wait_told(daemon, added, "added", 1)  # of what fires already
+        status = json.loads(self.cli(daemon, "status", "-o", "json"))
+        self.assertTrue(status["ready"])
+        self.assertEqual([(notifier["name"], notifier["told"], notifier["pending"])
+                          for notifier in status["notifiers"]], [("added", 1, 0), ("webhook", 1, 0)])
+        self.assertEqual(status["silences"], 0)
+        blind = json.loads(cli(FORESHOCK, "status", "-o", "json", server=daemon.grpc,
+                               http="127.0.0.1:1", check=0).stdout)
+        self.assertIsNone(blind["notifiers"])
+        self.assertIn("127.0.0.1:1", blind["notifiers_unknown"])
         trainer.push(daemon, 1, 1)
         self.wait_told(daemon, hook, "webhook", 2)
         self.wait_told(daemon, added, "added", 2)
