@@ -383,7 +383,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     for mode, seed, faults in plan:
         bench = Bench(given, mode, seed)
         steps = runs_of(mode, FULL, faults)
-        if not bench.has(FULL, "none", steps["none"]):
+        if not bench.calibration.exists():
             continue  # without training: not there yet
         original = bench.original()
         if mode == "rl" and results["cost"] is None:
@@ -391,8 +391,6 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         for cut in [FULL, *cuts_of(mode, given)]:
             there = [name for name, count in runs_of(mode, cut, faults).items()
                      if bench.has(cut, name, count)]
-            if "none" not in there:
-                continue
             policy = original if cut == FULL else bench.proxy(cut)
             broken = [fault for fault in faults
                       if fault in there and healthy_of(fault) in there
@@ -457,6 +455,8 @@ def fidelity_table(rows: list[dict[str, Any]], faults: Iterable[str]) -> list[st
              "|---|---|" + "---|" * (len(tuple(faults)) + 1)]
     for (keep, selector), group in groups(rows).items():
         answers = [answers_of(group, fault) for fault in faults]
+        if not any(answers):
+            continue
         total = sum(a["verdict"] == "pass" for fault in answers for a in fault)
         lines.append(f"| {keep} | {selector} | " + " | ".join(map(verdict_cell, answers))
                      + f" | {total}/{sum(map(len, answers))} |")
@@ -480,19 +480,21 @@ def criteria_table(rows: list[dict[str, Any]], faults: Iterable[str]) -> list[st
 
 
 def ability_table(rows: list[dict[str, Any]], unit: str) -> list[str]:
-    full = [row for row in rows if row["keep"] == EXPERTS]
+    full = [row["runs"]["none"] for row in rows
+            if row["keep"] == EXPERTS and "none" in row["runs"]]
     lines = [f"| experts | selector | cross-entropy gap, nats | KL | {unit} before training on | "
-             f"after {full[0]['runs']['none']['steps']} healthy steps |",
+             f"after {SCHEDULE['rl']['none'][1]} healthy steps |",
              "|---|---|---|---|---|---|"]
     lines.append(f"| {EXPERTS} | original | 0 | 0 | "
-                 + cells(row["runs"]["none"]["first"] for row in full) + " | "
-                 + cells(row["runs"]["none"]["last"] for row in full) + " |")
+                 + cells(run["first"] for run in full) + " | "
+                 + cells(run["last"] for run in full) + " |")
     for (keep, selector), group in groups(rows).items():
         outputs = [row["report"]["forward"]["output"] for row in group]
         gap = [o["cross_entropy_after"] - o["cross_entropy_before"] for o in outputs]
+        healthy = [row["runs"]["none"] for row in group if "none" in row["runs"]]
         lines.append(f"| {keep} | {selector} | {cells(gap)} | {cells(o['kl'] for o in outputs)} | "
-                     + cells(row["runs"]["none"]["first"] for row in group) + " | "
-                     + cells(row["runs"]["none"]["last"] for row in group) + " |")
+                     + cells(run["first"] for run in healthy) + " | "
+                     + cells(run["last"] for run in healthy) + " |")
     return lines
 
 
@@ -528,7 +530,7 @@ def omitted_table(rows: list[dict[str, Any]]) -> list[str]:
         return f"{alerts[rule]['firing_step']}–{'' if to is None else to}"
 
     for row in rows:
-        healthy = row["alerts"]["none"]
+        healthy = row["alerts"].get("none", {})
         for fault in ("skipped-update", LONG):
             if fault not in row["alerts"]:
                 continue
@@ -612,14 +614,22 @@ def setup_lines(rl: list[dict[str, Any]], pretrain: list[dict[str, Any]],
         for fault in row["fidelity"]:
             seeds.setdefault(fault, {}).setdefault(row["selector"], set()).add(row["seed"])
     lines = ["| fault | steps | seeds, by selector |", "|---|---|---|"]
+
+    def by_seeds(found: dict[str, set[int]]) -> str:
+        names: dict[str, list[str]] = {}
+        for selector, some in found.items():
+            names.setdefault(", ".join(map(str, sorted(some))), []).append(selector)
+        return "; ".join(f"{which}: {', '.join(of)}" for which, of in names.items())
+
+    reports: dict[str, set[int]] = {}
+    for row in rl:
+        if row["report"]:
+            reports.setdefault(row["selector"], set()).add(row["seed"])
+    lines.append(f"| none: the report on held-out text | – | {by_seeds(reports)} |")
     for fault in faults:
-        by_count: dict[str, list[str]] = {}
-        for selector, found in seeds.get(fault, {}).items():
-            by_count.setdefault(", ".join(map(str, sorted(found))), []).append(selector)
         begin, steps = SCHEDULE["rl"][fault]
         lines.append(f"| {fault} | from {begin} of {steps} | "
-                     + ("; ".join(f"{which}: {', '.join(names)}"
-                                  for which, names in by_count.items()) or "not measured") + " |")
+                     + (by_seeds(seeds.get(fault, {})) or "not measured") + " |")
     for fault in PRETRAIN_FAULTS:
         begin, steps = SCHEDULE["pretrain"][fault]
         found = sorted({row["seed"] for row in pretrain if fault in row["fidelity"]})
@@ -659,7 +669,8 @@ def main() -> int:
     parser.add_argument("--selectors", default=",".join(SELECTORS), help="a,b,...; default: all")
     parser.add_argument("--faults", default=",".join(FAULTS), help="a,b,...; default: all")
     parser.add_argument("--no-training", dest="training", action="store_false",
-                        help="judge the runs that the folder has, whichever they are")
+                        help="judge the runs that the folder has, whichever they are; proxies are cut "
+                             "and reported on without any")
     parser.add_argument("--dry-run", action="store_true", help="leave the pages as they are")
     parser.add_argument("--write-only", action="store_true",
                         help="write the pages from the folder's results.json")
