@@ -548,7 +548,7 @@ class ThroughAlertmanager(NotifierCase):
         firing = json.loads(self.cli(daemon, "alerts", "--state", "firing", "-o", "json"))["alerts"]
         self.assertEqual([alert["run"] for alert in firing], ["exp-1"], "the record says how it was")
         # A process that finds it like that tells nothing; one more attempt, and it is a page.
-        daemon.kill()
+        self.assertEqual(daemon.stop(), 0, daemon.log_text())
         daemon.start()
         second = Trainer("exp-1", launch="two")
         second.steps = trainer.steps

@@ -604,9 +604,9 @@ class Security(unittest.TestCase):
     def test_the_daemon_can_run_no_command(self):
         symbols = subprocess.run(["readelf", "-W", "--dyn-syms", FORESHOCKD], check=True,
                                  capture_output=True, text=True).stdout
-        self.assertIn("accept4@", symbols)
         if re.search(r"\b__[at]san_", symbols):
             self.skipTest("a sanitizer runs its symbolizer")
+        self.assertIn("accept4@", symbols)
         self.assertEqual(re.findall(r"\b(?:system|popen|v?fork|exec\w+|posix_spawnp?)@", symbols),
                          [])
 
