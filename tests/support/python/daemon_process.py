@@ -1,4 +1,4 @@
-"""A foreshockd of a test's own: free ports, a temporary directory, an end that is waited for.
+"""A foreshockd of a test's own: ports that it keeps, a temporary directory, an end that is waited for.
 
     with Daemon(binary, directory, rules=[path]) as daemon:
         cli(foreshock, "status", server=daemon.grpc)
@@ -6,14 +6,29 @@
 
 import os
 import pathlib
+import random
 import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 
 READY_SECONDS = 30.0
+
+
+def free_address():
+    """On loopback, below the ports that Linux gives away by itself (32768 and up): whoever stops
+    listening there finds it free when it comes back."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return f"127.0.0.1:{port}"
 
 
 class Daemon:
@@ -30,8 +45,8 @@ class Daemon:
         self.extra = list(extra)
         self.log = self.directory / "foreshockd.log"
         self.address_file = self.directory / "address"
-        self.listen_grpc = "127.0.0.1:0"  # set to a former `grpc` to come back where it was
-        self.listen_http = "127.0.0.1:0"  # and this to a former `http`
+        self.listen_grpc = free_address()
+        self.listen_http = free_address()
         self.process = None
         self.grpc = ""
         self.http = ""
