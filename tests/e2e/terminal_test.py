@@ -180,6 +180,7 @@ class Terminal(unittest.TestCase):
                 daemon.kill()
                 text = program.wait_for(f"no answer from {daemon.grpc}")
                 self.assertIn("▸ calm", text)
+                daemon.listen_grpc = daemon.grpc
                 daemon.start()
                 program.wait_for(lambda text: "ready, up" in text and "no answer" not in text)
                 daemon.signal(signal.SIGSTOP)

@@ -451,6 +451,7 @@ class Page(unittest.TestCase):
         self.daemon.kill()
         self.browser.wait_text(".banner.lost", "The daemon does not answer since")
         self.assertIn("train.loss", self.browser.text("main"))  # what was there stays readable
+        self.daemon.listen_grpc, self.daemon.listen_http = self.daemon.grpc, self.daemon.http
         self.daemon.start()
         self.browser.click(".banner button", "Try now")
         self.browser.wait("the banner goes", lambda: self.browser.text(".banner").strip() == "")

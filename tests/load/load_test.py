@@ -64,6 +64,7 @@ def test_a_daemon_that_comes_back_has_lost_nothing(arguments, directory):
         wait_until(lambda: (daemon.metric("foreshock_reports_committed_total") or 0) > 32, 60,
                    "the load runs")
         daemon.kill()
+        daemon.listen_grpc = daemon.grpc
         daemon.start()
         out, _ = load.communicate(timeout=240)
         assert load.returncode == 0, out

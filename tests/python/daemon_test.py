@@ -238,6 +238,7 @@ class Troubles(Case):
         daemon.kill()
         for step in range(10, 30):
             client.report(step, {"loss": 1.0})
+        daemon.listen_grpc = daemon.grpc
         daemon.start()
         self.assertTrue(client.close(timeout=30), client.stats())
         stats = client.stats()

@@ -1,4 +1,4 @@
-"""A foreshockd of a test's own: ports that it keeps, a temporary directory, an end that is waited for.
+"""A foreshockd of a test's own: free ports, a temporary directory, an end that is waited for.
 
     with Daemon(binary, directory, rules=[path]) as daemon:
         cli(foreshock, "status", server=daemon.grpc)
@@ -45,15 +45,16 @@ class Daemon:
         self.extra = list(extra)
         self.log = self.directory / "foreshockd.log"
         self.address_file = self.directory / "address"
-        self.listen_grpc = free_address()
-        self.listen_http = free_address()
+        self.listen_grpc = ""  # empty: free ones; set to a former `grpc` to come back where it was
+        self.listen_http = ""  # and this to a former `http`
         self.process = None
         self.grpc = ""
         self.http = ""
 
     def command(self):
         arguments = [self.binary, "--data-dir", str(self.data),
-                     "--listen-grpc", self.listen_grpc, "--listen-http", self.listen_http,
+                     "--listen-grpc", self.listen_grpc or free_address(),
+                     "--listen-http", self.listen_http or free_address(),
                      "--address-file", str(self.address_file)]
         for rule in self.rules:
             arguments += ["--rules", rule]
