@@ -25,6 +25,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import standins  # noqa: E402
 from standins import Decoder, batch, train_step  # noqa: E402
 
+# Of three tokens and four experts.
+LOGITS = torch.tensor([[2.0, -1.0, 1.0, 0.0], [-1.0, 2.0, 0.0, 1.0], [1.0, 0.0, 2.0, -1.0]])
+
 
 class Case(unittest.TestCase):
     def setUp(self):
@@ -166,28 +169,63 @@ class Sampled(Case):
                                  [0, 2, 4, 6] if name == "router" else [])
                 os.remove(self.path)
 
-    def test_pairs_are_counted_from_whatever_a_gate_puts_out(self):
+    def routed(self, form, prepare=lambda mlp: None):
+        """(pairs and tokens of co-activation, expert load) of three tokens whose logits `form` makes
+        the gate's output. Pairs (1,0), (2,0), (2,1), (3,0), (3,1), (3,2)."""
+        model = Decoder(depth=1)
+        mlp = model.layers[0].mlp
+        prepare(mlp)
+        mlp.gate.forward = lambda x: form(LOGITS)
+        monitor = self.watch(model, sampling={"router": {"every": 1, "coactivation_every": 1}})
+        mlp.gate(torch.randn(3, 32))
+        monitor.step(0)
+        read = lambda tensor: np.frombuffer(tensor.data, "<i8").tolist()
+        got = ([(read(p.pair_counts), p.tokens) for _, p in self.summaries("router_coactivation")],
+               [read(p.counts) for _, p in self.summaries("router_load")])
+        os.remove(self.path)
+        return got
+
+    def test_what_was_chosen_is_read_off_whatever_a_gate_puts_out(self):
         chosen = torch.tensor([[2, 0], [1, 3], [0, 2]])
-        forms = {"indices": lambda logits: (chosen.int(), torch.ones(3, 2)),
-                 "map": lambda logits: (logits, torch.zeros(3, 4, dtype=torch.bool).scatter(
-                     1, chosen, True)),
-                 "unsure": lambda logits: logits}
-        for name, form in forms.items():
+        routing = torch.zeros(3, 4, dtype=torch.bool).scatter(1, chosen, True)
+        for name, form in {"logits": lambda logits: logits,
+                           "indices": lambda logits: (chosen.int(), torch.ones(3, 2)),
+                           "indices beside logits": lambda logits: (-logits, chosen),
+                           "map": lambda logits: (-logits, routing)}.items():
             with self.subTest(name):
-                model = Decoder(depth=1)
-                gate = model.layers[0].mlp.gate
-                if name == "unsure":  # the correction is added behind the gate
-                    gate.e_score_correction_bias = torch.zeros(4)
-                gate.forward = lambda x, form=form, gate=gate: form(
-                    torch.nn.functional.linear(x.reshape(-1, 32), gate.weight))
-                monitor = self.watch(model, sampling={"router": {"every": 0, "coactivation_every": 1}})
-                gate(torch.randn(3, 32))
-                monitor.step(0)
-                got = [np.frombuffer(p.pair_counts.data, "<i8").tolist()
-                       for _, p in self.summaries("router_coactivation")]
-                # Pairs (1,0), (2,0), (2,1), (3,0), (3,1), (3,2).
-                self.assertEqual(got, [] if name == "unsure" else [[0, 2, 0, 0, 1, 0]])
-                os.remove(self.path)
+                self.assertEqual(self.routed(form), ([([0, 2, 0, 0, 1, 0], 3)], [[2, 1, 2, 1]]))
+
+    def test_a_dropped_choice_counts_nowhere(self):
+        routing = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0]], dtype=torch.bool)
+        self.assertEqual(self.routed(lambda logits: (logits, routing)),
+                         ([([0, 2, 0, 0, 0, 0], 2)], [[2, 1, 2, 0]]))
+
+    def test_a_correction_bias_chooses_with_the_scores_wherever_it_is_kept(self):
+        # Sigmoid of the logits: [.88 .27 .73 .5], [.27 .88 .5 .73], [.73 .5 .88 .27]; with the bias
+        # expert 1 takes a place in each. Softmax of the first: [.61 .03 .22 .08].
+        bias = torch.tensor([0.0, 0.5, 0.0, 0.0])
+        for holder in ("gate", "block"):
+            for score, strength in (("sigmoid", 1), ("softmax", 1), ("sigmoid", 0)):
+                def prepare(mlp, holder=holder, score=score, strength=strength):
+                    kept = mlp.gate if holder == "gate" else mlp
+                    kept.register_buffer("expert_bias" if holder == "block" else
+                                         "e_score_correction_bias", strength * bias)
+                    mlp.gate.scoring_func = score
+                with self.subTest(holder=holder, score=score, strength=strength):
+                    corrected = ([([1, 0, 1, 0, 1, 0], 3)], [[1, 3, 1, 1]])
+                    plain = ([([0, 2, 0, 0, 1, 0], 3)], [[2, 1, 2, 1]])
+                    self.assertEqual(self.routed(lambda logits: logits, prepare),
+                                     corrected if strength else plain)
+
+    def test_a_choice_that_cannot_be_known_is_not_sent_and_said_once(self):
+        def in_groups(mlp):
+            mlp.n_group = 2
+        for form, prepare, why in (
+                (lambda logits: logits, in_groups, "within 2 groups cannot be told"),
+                (lambda logits: logits[:, :3], lambda mlp: None, "nor a routing map")):
+            with self.subTest(why), self.assertLogs("foreshock", "WARNING") as log:
+                self.assertEqual(self.routed(form, prepare), ([], []))
+                self.assertEqual(len([line for line in log.output if why in line]), 1)
 
     def test_pairs_where_one_expert_is_chosen(self):
         model = Decoder(depth=1)

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from foreshock import choices
 from foreshock.discovery import RouterLayer, discover
-from foreshock.patterns import CORRECTION_BIAS_NAMES, Attention, Router
+from foreshock.patterns import Attention, Router
 
 SEEN_LEAST = 32  # tokens below which an expert is unseen, as `foreshock-proxy select` has it
 UNSEEN_SHARE = 0.05  # of the experts; with more the text was too short
@@ -60,7 +61,7 @@ class RouterSums:
                 "batches, or mask= that fits what the routers see"
             )
         scores, probabilities = self._scores(gate, tokens)
-        chosen, gates = self._choice(output, scores, probabilities)
+        chosen, gates = self._choice(output, probabilities)
         if mask is not None:
             rows = mask.to(tokens.device)
             tokens, scores, probabilities = tokens[rows], scores[rows], probabilities[rows]
@@ -98,51 +99,32 @@ class RouterSums:
             logits = F.linear(
                 tokens.float(), gate.weight.float(), None if bias is None else bias.float()
             )
-        if not self.layer.sigmoid:
-            probabilities = logits.double().softmax(-1)
-            return probabilities, probabilities
-        affinity = logits.double().sigmoid()
-        biases = (getattr(gate, name, None) for name in CORRECTION_BIAS_NAMES)
-        correction = next((b for b in biases if b is not None), None)
-        scores = affinity if correction is None else affinity + correction.detach().double()
-        return scores, affinity / affinity.sum(-1, keepdim=True)
+        logits = logits.double()
+        scores = logits.sigmoid() if self.layer.sigmoid else logits.softmax(-1)
+        probabilities = scores / scores.sum(-1, keepdim=True) if self.layer.sigmoid else scores
+        correction = self.layer.correction_bias()
+        return (scores if correction is None else scores + correction.double()), probabilities
 
     def _choice(
-        self, output: Any, scores: torch.Tensor, probabilities: torch.Tensor
+        self, output: Any, probabilities: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(chosen experts, their gates), both [T, k]: what the gate put out, where it says so."""
         layer = self.layer
-        outputs = output if isinstance(output, (tuple, list)) else (output,)
-        tensors = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.dim() >= 2]
-        floats = [t for t in tensors if t.is_floating_point()]
-        for tensor in tensors:
-            if tensor.dtype in (torch.int32, torch.int64) and tensor.shape[-1] == layer.top_k:
-                chosen = tensor.reshape(-1, layer.top_k).long()
-            elif tensor.dtype == torch.bool and tensor.shape[-1] == layer.experts:
-                # A routing map [T, E]: the k largest of 0 and 1.
-                chosen = tensor.reshape(-1, layer.experts).int().topk(layer.top_k).indices
-            else:
-                continue
-            for weights in floats:
-                if weights.shape[-1] == layer.top_k:
-                    return chosen, weights.reshape(-1, layer.top_k)
-                if weights.shape[-1] == layer.experts:
-                    return chosen, weights.reshape(-1, layer.experts).gather(1, chosen)
-            return chosen, self._normalised(probabilities.gather(1, chosen))
-        if isinstance(output, torch.Tensor) and output.shape[-1] == layer.experts:
-            if layer.groups > 1:
-                raise ValueError(
-                    f"{layer.path} puts out scores only, and routing within groups cannot be told "
-                    "from them"
-                )
-            # Logits: what the model chooses from, in its own precision.
-            order = output.detach().reshape(-1, layer.experts)
-            chosen = (scores if layer.sigmoid else order).topk(layer.top_k, dim=-1).indices
-            return chosen, self._normalised(probabilities.gather(1, chosen))
-        raise ValueError(
-            f"{layer.path} puts out neither logits [tokens, {layer.experts}] nor chosen experts "
-            f"[tokens, {layer.top_k}]"
-        )
+        chosen = choices.told(layer, output)
+        if bool((chosen < 0).any()):
+            raise ValueError(
+                f"{layer.path} drops choices; allowed: a model without a limit on the tokens of "
+                "an expert"
+            )
+        outputs = output if isinstance(output, (tuple, list)) else ()
+        floats = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        for weights in floats:
+            if weights.shape[-1] == layer.top_k:
+                return chosen, weights.reshape(-1, layer.top_k)
+        for weights in floats:
+            if weights.shape[-1] == layer.experts:
+                return chosen, weights.reshape(-1, layer.experts).gather(1, chosen)
+        return chosen, self._normalised(probabilities.gather(1, chosen))
 
     def _normalised(self, gates: torch.Tensor) -> torch.Tensor:
         return gates / gates.sum(-1, keepdim=True) if self._renormalised else gates

@@ -67,6 +67,14 @@ class RouterLayer:
     sigmoid: bool
     groups: int
     shared_experts: int
+    bias_at: tuple[torch.nn.Module, str] | None = None  # where the correction bias is kept
+
+    def correction_bias(self) -> torch.Tensor | None:
+        """float32 [experts], as it is now; what is added to the scores for the choice alone."""
+        if self.bias_at is None:
+            return None
+        bias: torch.Tensor = getattr(*self.bias_at)
+        return bias.detach().float()
 
     def line(self) -> str:
         score = "sigmoid" if self.sigmoid else "softmax"
@@ -363,7 +371,19 @@ def _router_at(
             score == "sigmoid",
             _size("groups", gate, module, model),
             _size("shared_experts", module, model),
+            _correction_bias(experts, gate, module),
         )
+    return None
+
+
+def _correction_bias(
+    experts: int, *holders: torch.nn.Module
+) -> tuple[torch.nn.Module, str] | None:
+    for holder in holders:
+        for name in patterns.CORRECTION_BIAS_NAMES:
+            value = getattr(holder, name, None)
+            if isinstance(value, torch.Tensor) and value.shape == (experts,):
+                return holder, name
     return None
 
 

@@ -249,7 +249,7 @@ class Monitor:
         self._logits = LogitSamples(sampling.logits.rows)
         self._forwards = ForwardWatch(chunks) if found.routers else None
         self._taps = [
-            RouterTap(layer, self._forwards, sampling.router.tokens, self._failed)
+            RouterTap(layer, self._forwards, sampling.router.tokens, self._failed, self._untold)
             for layer in found.routers
             if share.routers and self._forwards is not None
             and (sampling.router.every > 0 or sampling.router.coactivation_every > 0)
@@ -459,17 +459,14 @@ class Monitor:
     def _sample_router(self, job: Job, tap: RouterTap) -> None:
         # Taken in any case: it may have listened too early.
         scores, counts, bias = tap.take()
-        choices = tap.take_choices()
+        chosen = tap.take_choices()
         sampling, layer, shard = self._sampling, tap.layer, self._share.token_shard
-        if choices and sampling.due(sampling.router.coactivation_every, job.step):
+        if chosen and sampling.due(sampling.router.coactivation_every, job.step):
             job.parts.append(
                 Part(
-                    choices,
+                    chosen,
                     lambda arrays: payloads.router_coactivation(
-                        layer.layer,
-                        pairs.count(arrays, layer.experts),
-                        sum(len(array) for array in arrays),
-                        token_shard=shard,
+                        layer.layer, *pairs.count(arrays, layer.experts), token_shard=shard
                     ),
                 )
             )
@@ -576,6 +573,9 @@ class Monitor:
         self._stats.errors += 1
         self._stats.last_error = f"{where}: {type(error).__name__}: {error}"
         self._once.say(f"{where} {type(error).__name__}", self._stats.last_error)
+
+    def _untold(self, reason: Exception) -> None:
+        self._once.say("choice", f"{reason}: expert load and co-activation are not sent")
 
 
 def _is_whole(step: Any) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, Callable, Sequence
 import torch
 import torch.nn.functional as F
 
+from foreshock import choices
 from foreshock.discovery import RouterLayer
-from foreshock.patterns import CORRECTION_BIAS_NAMES
 
 
 class ForwardWatch:
@@ -56,6 +56,7 @@ class RouterTap:
         forwards: ForwardWatch,
         tokens_max: int,
         failed: Callable[[str, Exception], None],
+        untold: Callable[[Exception], None],
     ) -> None:
         self.layer = layer
         self.armed = False  # scores and load
@@ -64,12 +65,11 @@ class RouterTap:
         self._forwards = forwards
         self._tokens_max = tokens_max
         self._failed = failed  # takes what went wrong: a hook must not break the model's forward
+        self._untold = untold  # takes why a choice is not known
         self._scores: list[torch.Tensor] = []
         self._sampled = 0
         self._counts: torch.Tensor | None = None
         self._choices: list[torch.Tensor] = []
-        gate = layer.gate
-        self._bias_name = next((n for n in CORRECTION_BIAS_NAMES if _is_there(gate, n)), "")
         self._handle = layer.gate.register_forward_hook(_Hook(self._on_forward))
 
     def take(self) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
@@ -78,16 +78,14 @@ class RouterTap:
         scores = torch.cat(self._scores) if self._scores else None
         counts, self._counts = self._counts, None
         self._scores, self._sampled = [], 0
-        bias = None
-        if self._bias_name and scores is not None:
-            bias = getattr(self.layer.gate, self._bias_name).detach().to(torch.float32, copy=True)
-        return scores, counts, bias
+        bias = self.layer.correction_bias() if scores is not None else None
+        return scores, counts, None if bias is None else bias.clone()
 
     def take_choices(self) -> list[torch.Tensor]:
-        """The chosen experts [tokens, k] of each forward of the step, int16 or int32; empties the
-        list. There are none where the gate's output does not say them."""
-        choices, self._choices = self._choices, []
-        return choices
+        """The chosen experts [tokens, k] of each forward of the step, int16 or int32, -1 where one
+        was dropped; empties the list. There are none where the gate's output does not say them."""
+        taken, self._choices = self._choices, []
+        return taken
 
     def remove(self) -> None:
         self._handle.remove()
@@ -120,51 +118,25 @@ class RouterTap:
         self._sampled += sample.shape[0]
 
     def _look_at_choice(self, output: Any) -> None:
-        """The assignments of all tokens, where the gate's output says them without doubt: the
-        chosen indices [tokens, k], a routing map [tokens, experts], or a linear gate's logits."""
-        k, experts = self.layer.top_k, self.layer.experts
-        if k == 0:
+        """The assignments of all tokens, where the gate's output says them."""
+        if self.layer.top_k == 0:
             return
-        outputs = output if isinstance(output, (tuple, list)) else (output,)
-        tensors = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.dim() >= 2]
-        chosen = [t for t in tensors if _is_integer(t) and t.shape[-1] == k]
-        maps = [t for t in tensors if t.dtype == torch.bool and t.shape[-1] == experts]
-        if maps:
-            routed = maps[0].reshape(-1, experts)
-            if self.armed:
-                self._count(routed.sum(0))
-            if self.paired:
-                self._choose(routed.int().topk(k, dim=-1).indices)
-            return
-        sure = bool(chosen)  # logits say nothing of groups and corrections
-        if chosen:
-            index = chosen[0].reshape(-1, k).long()
-        elif isinstance(output, torch.Tensor) and output.shape[-1] == experts:
-            index = output.detach().reshape(-1, experts).topk(k, dim=-1).indices
-        else:
+        try:
+            index = choices.told(self.layer, output)
+        except choices.Untold as reason:
+            self._untold(reason)
             return
         if self.armed:
-            counts = torch.zeros(experts, dtype=torch.int64, device=index.device)
-            flat = index.reshape(-1)
-            self._count(counts.scatter_add_(0, flat, torch.ones_like(flat)))
-        if self.paired and (sure or (self.layer.groups <= 1 and not self._bias_name)):
-            self._choose(index)
-
-    def _count(self, counts: torch.Tensor) -> None:
-        self._counts = counts if self._counts is None else self._counts + counts
-
-    def _choose(self, index: torch.Tensor) -> None:
-        """Only narrowed here: pairs are counted on the packer's thread."""
-        narrow = torch.int16 if self.layer.experts <= 1 << 15 else torch.int32
-        self._choices.append(index.to(narrow))
-
-
-def _is_there(module: torch.nn.Module, name: str) -> bool:
-    return getattr(module, name, None) is not None
-
-
-def _is_integer(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in (torch.int32, torch.int64)
+            experts = self.layer.experts
+            counts = torch.zeros(experts + 1, dtype=torch.int64, device=index.device)
+            flat = index.reshape(-1)  # -1, a dropped choice, is counted behind the experts
+            flat = torch.where(flat < 0, experts, flat)
+            counts = counts.scatter_add_(0, flat, torch.ones_like(flat))[:experts]
+            self._counts = counts if self._counts is None else self._counts + counts
+        if self.paired:
+            # Only narrowed here: pairs are counted on the packer's thread.
+            narrow = torch.int16 if self.layer.experts <= 1 << 15 else torch.int32
+            self._choices.append(index.to(narrow))
 
 
 class _Hook:
