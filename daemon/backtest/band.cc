@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "daemon/base/order_statistics.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/baseline.h"
 
@@ -14,8 +15,6 @@ namespace foreshock {
 namespace {
 
 constexpr size_t kFileBytesMax = 1u << 20;  // of a YAML reader
-
-constexpr absl::string_view kAggregates[] = {"each", "mean", "min", "max", "p10"};
 
 double Reduce(Input::Aggregate aggregate, std::vector<double> values) {
   double sum = 0;
@@ -25,11 +24,8 @@ double Reduce(Input::Aggregate aggregate, std::vector<double> values) {
       return *std::min_element(values.begin(), values.end());
     case Input::Aggregate::kMax:
       return *std::max_element(values.begin(), values.end());
-    case Input::Aggregate::kP10: {
-      const auto tenth = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 10);
-      std::nth_element(values.begin(), tenth, values.end());
-      return *tenth;
-    }
+    case Input::Aggregate::kP10:
+      return Percentile10(std::move(values));
     default:
       return sum / static_cast<double>(values.size());
   }
@@ -116,7 +112,7 @@ absl::StatusOr<std::string> BandMaker::Text(int bins) const {
     std::sort(values.begin(), values.end(),
               [](const Value& a, const Value& b) { return a.position < b.position; });
     absl::StrAppend(&text, "  - indicator: ", key.indicator,
-                    "\n    aggregate: ", kAggregates[static_cast<size_t>(key.aggregate)], "\n");
+                    "\n    aggregate: ", AggregateName(key.aggregate), "\n");
     if (key.series.layer != kNoLayer) absl::StrAppend(&text, "    layer: ", key.series.layer, "\n");
     if (key.series.unit == Unit::kTensor) {
       absl::StrAppend(&text, "    unit: tensor\n    unit_name: ", YamlQuoted(key.series.unit_name),

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/backtest/curve_stats.h"
+#include "daemon/base/order_statistics.h"
 #include "daemon/base/status_macros.h"
-#include "daemon/rules/median.h"
 
 namespace foreshock {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "daemon/rules/median.h"
+#include "daemon/base/order_statistics.h"
 
 namespace foreshock {
 namespace {

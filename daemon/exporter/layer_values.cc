@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "daemon/base/check.h"
+#include "daemon/base/order_statistics.h"
 
 namespace foreshock::exporter_internal {
 namespace {
@@ -26,17 +27,6 @@ constexpr Sides kSides[] = {
     {"tensor.update_ratio", true, false},
     {"train.nonfinite", true, false},
 };
-
-double Percentile10(std::vector<double> values) {
-  const double rank = 0.1 * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(rank);
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(below);
-  std::nth_element(values.begin(), at, values.end());
-  const double low = *at;
-  if (below + 1 == values.size()) return low;
-  const double high = *std::min_element(at + 1, values.end());
-  return low + (rank - static_cast<double>(below)) * (high - low);
-}
 
 }  // namespace
 

@@ -16,16 +16,6 @@ constexpr int64_t kLoadSteps = 200;
 constexpr int64_t kBlockSteps = 10;
 constexpr double kDeadShare = 0.01;
 
-template <typename Range>
-double Median(const Range& range) {
-  std::vector<double> values(range.begin(), range.end());
-  const size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + half, values.end());
-  const double upper = values[half];
-  if (values.size() % 2 == 1) return upper;
-  return 0.5 * (*std::max_element(values.begin(), values.begin() + half) + upper);
-}
-
 }  // namespace
 
 const History::ScalarWindow* History::WindowOf(absl::string_view name) const {
@@ -42,7 +32,7 @@ void History::ObserveScalar(absl::string_view name, int64_t step, double value) 
   if (window == &loss_) {
     window->raw.push_back(value);
     if (window->raw.size() > kSmoothing) window->raw.pop_front();
-    smoothed = Median(window->raw);
+    smoothed = Median({window->raw.begin(), window->raw.end()});
   }
   window->smoothed.push_back(smoothed);
   if (window->smoothed.size() > kBaseline + 1) window->smoothed.pop_front();

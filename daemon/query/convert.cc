@@ -3,15 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/model/unit_message.h"
 
 namespace foreshock::query_internal {
 namespace {
-
-constexpr std::pair<Unit, v1::Unit> kUnits[] = {
-    {Unit::kNone, v1::UNIT_NONE},     {Unit::kHead, v1::UNIT_HEAD},
-    {Unit::kExpert, v1::UNIT_EXPERT}, {Unit::kProjection, v1::UNIT_PROJECTION},
-    {Unit::kRank, v1::UNIT_RANK},     {Unit::kTensor, v1::UNIT_TENSOR},
-};
 
 constexpr std::pair<QualityFlag, v1::QualityFlag> kFlags[] = {
     {kFlagGrid, v1::QUALITY_FLAG_GRID},
@@ -33,19 +28,12 @@ void AddFlags(uint32_t flags, Message* message) {
 
 }  // namespace
 
-v1::Unit ToProto(Unit unit) {
-  for (const auto& [ours, theirs] : kUnits) {
-    if (ours == unit) return theirs;
-  }
-  return v1::UNIT_UNSPECIFIED;
-}
-
 v1::Series ToProto(const std::string& run, const SeriesKey& key) {
   v1::Series series;
   series.set_run(run);
   series.set_indicator(key.indicator);
   if (key.layer != kNoLayer) series.set_layer(static_cast<uint32_t>(key.layer));
-  series.set_unit(ToProto(key.unit));
+  series.set_unit(ToMessage(key.unit));
   series.set_unit_id(key.unit_id);
   series.set_unit_name(key.unit_name);
   return series;
@@ -95,9 +83,7 @@ absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector) {
     filter.layers.push_back(layer);
   }
   if (selector.unit() == v1::UNIT_UNSPECIFIED) return filter;
-  for (const auto& [ours, theirs] : kUnits) {
-    if (theirs == selector.unit()) filter.unit = ours;
-  }
+  filter.unit = FromMessage(selector.unit());
   if (!filter.unit.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unit ", selector.unit(), ": unknown to this version"));

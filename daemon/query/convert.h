@@ -9,7 +9,6 @@
 
 namespace foreshock::query_internal {
 
-v1::Unit ToProto(Unit unit);
 v1::Series ToProto(const std::string& run, const SeriesKey& key);
 v1::Step ToProto(const StepRow& row);
 void ToProto(const Point& point, v1::Point* message);

@@ -4,9 +4,9 @@
 #include <deque>
 #include <vector>
 
+#include "daemon/base/order_statistics.h"
 #include "daemon/rules/course.h"
 #include "daemon/rules/detector.h"
-#include "daemon/rules/median.h"
 
 namespace foreshock {
 namespace {

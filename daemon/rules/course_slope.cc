@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "daemon/base/order_statistics.h"
 #include "daemon/rules/course.h"
 #include "daemon/rules/detector.h"
-#include "daemon/rules/median.h"
 #include "daemon/rules/trend.h"
 
 namespace foreshock {

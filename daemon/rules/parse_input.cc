@@ -65,12 +65,9 @@ Input::Scope ParseScope(const YamlNode& node) {
 }
 
 Input::Aggregate ParseAggregate(const YamlNode& node) {
-  const std::string word = node.Word({"each", "mean", "min", "max", "p10"}, "each");
-  return word == "mean"  ? Input::Aggregate::kMean
-         : word == "min" ? Input::Aggregate::kMin
-         : word == "max" ? Input::Aggregate::kMax
-         : word == "p10" ? Input::Aggregate::kP10
-                         : Input::Aggregate::kEach;
+  const std::string word = node.Word(kAggregateNames, kAggregateNames[0]);
+  const auto* const found = std::find(std::begin(kAggregateNames), std::end(kAggregateNames), word);
+  return static_cast<Input::Aggregate>(found - std::begin(kAggregateNames));
 }
 
 Input ParseInput(const YamlNode& node, const Keys& keys) {

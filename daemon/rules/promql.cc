@@ -89,17 +89,8 @@ class Translator {
     const bool scalar = info == nullptr;
     if (scalar && rule_.input.scope != Input::Scope::kRank) return std::string();
     if (!scalar && info->unit == Unit::kNone) return std::string();
-    switch (rule_.input.aggregate) {
-      case Input::Aggregate::kMean:
-        return std::string("mean");
-      case Input::Aggregate::kMin:
-        return std::string("min");
-      case Input::Aggregate::kMax:
-        return std::string("max");
-      case Input::Aggregate::kP10:
-        return std::string("p10");
-      case Input::Aggregate::kEach:
-        break;
+    if (rule_.input.aggregate != Input::Aggregate::kEach) {
+      return std::string(AggregateName(rule_.input.aggregate));
     }
     // One unit is beyond a fixed limit exactly when the most extreme one is.
     const bool extreme = detector_.kind == Detector::Kind::kThreshold && rule_.units.count == 1 &&

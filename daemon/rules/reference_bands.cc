@@ -5,33 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/model/unit_message.h"
 #include "daemon/rules/band.h"
 #include "daemon/rules/rule.h"
 
 namespace foreshock {
 namespace {
-
-const char* NameOf(Input::Aggregate aggregate) {
-  switch (aggregate) {
-    case Input::Aggregate::kEach:
-      return "each";
-    case Input::Aggregate::kMean:
-      return "mean";
-    case Input::Aggregate::kMin:
-      return "min";
-    case Input::Aggregate::kMax:
-      return "max";
-    case Input::Aggregate::kP10:
-      return "p10";
-  }
-  return "";
-}
-
-v1::Unit ToProtoUnit(Unit unit) {
-  static_assert(static_cast<int>(Unit::kNone) == v1::UNIT_NONE &&
-                static_cast<int>(Unit::kTensor) == v1::UNIT_TENSOR);
-  return static_cast<v1::Unit>(unit);
-}
 
 // Where a single value begins to be abnormal; unset: on that side never, or not by one value.
 struct AllowedRange {
@@ -89,9 +68,9 @@ v1::ListBandsResponse ReferenceBands(const RuleSet& rules, const std::string& in
       v1::ReferenceBand* band = response.add_bands();
       band->set_rule(rule.name);
       band->set_indicator(judged);
-      band->set_aggregate(NameOf(rule.input.aggregate));
+      band->set_aggregate(std::string(AggregateName(rule.input.aggregate)));
       if (series.layer != kNoLayer) band->set_layer(static_cast<uint32_t>(series.layer));
-      band->set_unit(ToProtoUnit(series.unit));
+      band->set_unit(ToMessage(series.unit));
       band->set_unit_id(series.unit_id);
       band->set_unit_name(series.unit_name);
       band->set_by_tokens(rule.baseline.band->align() == Band::Align::kTokens);

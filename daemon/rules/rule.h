@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/model/series.h"
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/rate_limit.h"
@@ -33,6 +34,13 @@ struct Input {
   int smooth = 1;  // running median of so many values
   uint32_t flags_not_judged = kFlagsNotJudged;
 };
+
+// As rule files, bands and gauges write it, in the order of the enumeration.
+inline constexpr absl::string_view kAggregateNames[] = {"each", "mean", "min", "max", "p10"};
+
+inline absl::string_view AggregateName(Input::Aggregate aggregate) {
+  return kAggregateNames[static_cast<size_t>(aggregate)];
+}
 
 struct Detector {
   enum class Kind : uint8_t {

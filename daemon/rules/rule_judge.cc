@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/match.h"
+#include "daemon/base/order_statistics.h"
 
 namespace foreshock {
 
@@ -97,11 +98,8 @@ std::optional<double> RuleJudge::Aggregate(const Rule& rule, Subject* subject) c
       return subject->low;
     case Input::Aggregate::kMax:
       return subject->high;
-    case Input::Aggregate::kP10: {
-      const auto tenth = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 10);
-      std::nth_element(values.begin(), tenth, values.end());
-      return *tenth;
-    }
+    case Input::Aggregate::kP10:
+      return Percentile10(values);
     case Input::Aggregate::kEach:
       return subject->sum / subject->fed;  // one value
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/base/order_statistics.h"
 #include "daemon/rules/detector.h"
-#include "daemon/rules/median.h"
 
 namespace foreshock {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "daemon/rules/median.h"
+#include "daemon/base/order_statistics.h"
 
 namespace foreshock {
 namespace {

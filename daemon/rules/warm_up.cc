@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/rules/median.h"
+#include "daemon/base/order_statistics.h"
 
 namespace foreshock {
 namespace {

@@ -112,7 +112,7 @@ TEST(EvaluatorTest, AggregatesOverTheUnitsOfALayer) {
   const struct {
     const char* aggregate;
     double expected;
-  } kCases[] = {{"mean", 5.5}, {"min", 1}, {"max", 10}, {"p10", 1}, {"each", 10}};
+  } kCases[] = {{"mean", 5.5}, {"min", 1}, {"max", 10}, {"p10", 1.9}, {"each", 10}};
   for (const auto& test : kCases) {
     TestRun run(OneRule({"indicator: attn.logits.max", absl::StrCat("aggregate: ", test.aggregate),
                          "threshold: {above: 0}"}));
