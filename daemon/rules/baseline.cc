@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/rules/archive.h"
+
 namespace foreshock {
 namespace {
 
@@ -100,5 +102,11 @@ void SampleWindow::Clear() {
   sorted_.clear();
   anchor_.reset();
 }
+
+void Baseline::Fields(Archive* archive) { archive->Take(&median, &spread); }
+
+void SampleWindow::Accepted::Fields(Archive* archive) { archive->Take(&step, &value); }
+
+void SampleWindow::Fields(Archive* archive) { archive->Take(&accepted_, &sorted_, &anchor_); }
 
 }  // namespace foreshock

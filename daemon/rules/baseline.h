@@ -9,6 +9,7 @@
 
 namespace foreshock {
 
+class Archive;
 class Band;
 
 struct BaselineSpec {
@@ -32,6 +33,8 @@ struct BaselineSpec {
 struct Baseline {
   double median = 0;
   double spread = 0;  // max(1.4826 * MAD, floor)
+
+  void Fields(Archive* archive);
 };
 
 // The accepted samples of one series. Accept: O(log n) compares and a move of <= n doubles; Get:
@@ -45,10 +48,14 @@ class SampleWindow {
   void DropFrom(const BaselineSpec& spec, int64_t step);
   void Clear();
 
+  void Fields(Archive* archive);
+
  private:
   struct Accepted {
-    int64_t step;
-    double value;
+    int64_t step = 0;
+    double value = 0;
+
+    void Fields(Archive* archive);
   };
   void Rebuild(const BaselineSpec& spec);
   // Samples [first, last) of accepted_ are the window.

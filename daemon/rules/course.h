@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "daemon/rules/archive.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/state.pb.h"
 
@@ -47,6 +48,8 @@ class Course {
   // What a restart without history needs to go on. With it, priming pushes every sample again.
   virtual void Save(rules::SeriesState* state) const;
   virtual void Restore(const rules::SeriesState& state);
+  // All of it, for a restart that goes on from there.
+  virtual void Fields(Archive* archive) = 0;
 };
 
 // nullptr for detectors that judge each value alone.

@@ -62,11 +62,16 @@ class Continuity final : public Course {
   }
   void Overtaken(int64_t step, double value) override { before_.push_back({step, value}); }
   void Ended(bool /*released*/) override {}
+  void Fields(Archive* archive) override {
+    archive->Take(&past_, &before_, &interval_, &resume_step_, &attempt_samples_);
+  }
 
  private:
   struct Value {
     int64_t step = 0;
     double value = 0;
+
+    void Fields(Archive* archive) { archive->Take(&step, &value); }
   };
 
   // The value at `step`, or the one before it if it is less than a sampling interval old. It and

@@ -22,6 +22,7 @@ struct Sum {
     value += std::min(z, limit / 2) - detector.slack;
     value = std::clamp(value, 0.0, 2 * limit);
   }
+  void Fields(Archive* archive) { archive->Take(&value, &base_step); }
 };
 
 class Cusum final : public Course {
@@ -56,6 +57,7 @@ class Cusum final : public Course {
     up_ = {.value = state.cusum_up(), .base_step = state.cusum_up_base()};
     down_ = {.value = state.cusum_down(), .base_step = state.cusum_down_base()};
   }
+  void Fields(Archive* archive) override { archive->Take(&up_, &down_); }
 
  private:
   void Zero() {

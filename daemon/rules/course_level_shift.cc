@@ -36,12 +36,15 @@ class LevelShift final : public Course {
   void Ended(bool released) override {
     if (released) kept_.clear();
   }
+  void Fields(Archive* archive) override { archive->Take(&kept_); }
 
  private:
   struct Kept {
     int64_t step = 0;
     int64_t base_step = 0;
     double value = 0;
+
+    void Fields(Archive* archive) { archive->Take(&step, &base_step, &value); }
   };
 
   std::deque<Kept> kept_;  // oldest first

@@ -62,6 +62,7 @@ class Slope final : public Course {
     }
   }
   void Ended(bool /*released*/) override {}
+  void Fields(Archive* archive) override { archive->Take(&points_, &base_steps_); }
 
  private:
   std::vector<TrendPoint> points_;   // oldest first

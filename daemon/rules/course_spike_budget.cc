@@ -41,12 +41,15 @@ class SpikeBudget final : public Course {
   void Ended(bool released) override {
     if (released) judged_.clear();
   }
+  void Fields(Archive* archive) override { archive->Take(&judged_); }
 
  private:
   struct Judged {
     int64_t step = 0;
     int64_t base_step = 0;
     bool spike = false;
+
+    void Fields(Archive* archive) { archive->Take(&step, &base_step, &spike); }
   };
 
   static bool IsSpike(const Detector& detector, double z) {

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/archive.h"
 #include "foreshock/v1/ingest.pb.h"
 
 namespace foreshock {
@@ -86,6 +87,13 @@ class Coverage {
 
   // Steps up to this one were replayed after a restart.
   void Forgive(int64_t step) { forgiven_ = step; }
+
+  // All but what a restart says anew: the plans, and up to where it forgives.
+  void Fields(Archive* archive) {
+    archive->Take(&seen_, &any_seen_, &all_seen_, &started_, &start_, &ranks_missed_,
+                  &ranks_expected_, &ranks_came_);
+    if (archive->reading()) changed_ = true;
+  }
 
  private:
   struct Rank {

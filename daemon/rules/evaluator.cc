@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -233,8 +232,5 @@ std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleS
 }
 
 bool Evaluator::Uses(const SeriesKey& series) const { return impl_->Uses(series); }
-
-// Anchored baselines, the warm-up and how long an alert has been firing go back to the start.
-int64_t Evaluator::history_steps() const { return std::numeric_limits<int64_t>::max(); }
 
 }  // namespace foreshock

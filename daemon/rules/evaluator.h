@@ -81,11 +81,18 @@ class Evaluator {
   };
   std::vector<model::AlertRow> Tick(const Clock& clock);
 
-  // After a restart: Prime with the stored steps of the lineage (same order, fills windows,
-  // baselines and clocks but changes no alert), then Restore with every stored row that is not
-  // resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
+  // After a restart: Recall, or Prime with the stored steps of the lineage (same order, fills
+  // windows, baselines and clocks but changes no alert), then Restore with every stored row that is
+  // not resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
   // again that was returned before; a restored alert whose rule is gone is returned as resolved.
   void Prime(const ClosedStep& step);
+  // What priming with every step up to now brings about, as bytes, between two steps. Recall takes
+  // them instead of priming, into an evaluator that has seen nothing; then DeclarePlan and RankGone
+  // of the attempt that was judged last, the steps after it (with BeginAttempt where newer attempts
+  // begin), and Restore. False: bytes of other rules, of another model or of another program's
+  // form, and nothing is changed.
+  std::string Remember();
+  bool Recall(absl::string_view memory);
   absl::Status Restore(const model::AlertRow& row);
   // Between Prime and Restore: a stored step of an earlier attempt that the newest one has begun
   // after but has yet to reach, in increasing order. It is no past; it is what a value after the
@@ -100,10 +107,6 @@ class Evaluator {
 
   // The series that the rule of that name judged at the newest step; none for a signature.
   std::vector<JudgedSeries> Judged(absl::string_view rule) const;
-
-  // Steps of history that Prime needs so that every window is full. INT64_MAX: the whole lineage,
-  // because warm-up, plateau and anchored baselines look back to its start.
-  int64_t history_steps() const;
 
  private:
   class Impl;

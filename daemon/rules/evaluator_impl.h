@@ -1,6 +1,6 @@
 // The evaluator's inside, shared by evaluator.cc (a step), evaluator_tick.cc (between steps),
-// evaluator_rows.cc (what is returned of an alert), evaluator_restart.cc (priming, restoring, other
-// rules) and evaluator_trace.cc (plots).
+// evaluator_rows.cc (what is returned of an alert), evaluator_memory.cc (what is kept for a
+// restart), evaluator_restart.cc (priming, restoring, other rules) and evaluator_trace.cc (plots).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/rules/archive.h"
 #include "daemon/rules/coverage.h"
 #include "daemon/rules/evaluator.h"
 #include "daemon/rules/progress.h"
@@ -47,6 +48,7 @@ class Divisor {
   void DropFrom(int64_t step) {
     while (!values_.empty() && values_.back().first >= step) values_.pop_back();
   }
+  void Fields(Archive* archive) { archive->Take(&values_); }
 
  private:
   static constexpr size_t kStepsMax = 4096;
@@ -67,6 +69,7 @@ class TokenCount {
     if (past_.empty() || past_.back().second <= 0) return std::nullopt;
     return past_.back().second;
   }
+  void Fields(Archive* archive) { archive->Take(&past_); }
 
  private:
   static constexpr size_t kStepsMax = 65'536;
@@ -110,6 +113,10 @@ class Evaluator::Impl {
     Step(step, /*quiet=*/true);
   }
 
+  std::unique_ptr<Impl> Fresh() const { return std::make_unique<Impl>(set_, run_, model_); }
+  std::string Remember();
+  bool Recall(absl::string_view memory);
+
   bool Uses(const SeriesKey& key) const;
   void PrimeOvertaken(const ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
@@ -132,6 +139,8 @@ class Evaluator::Impl {
   };
 
   void Use(std::shared_ptr<const RuleSet> rules);
+  uint64_t Fingerprint() const;  // of rules and model
+  void Fields(Archive* archive);
   size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
   void StartAttempt(int64_t step);

@@ -5,19 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/base/stable_hash.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/evaluator_impl.h"
 #include "daemon/rules/state.pb.h"
 
 namespace foreshock {
 namespace {
-
-// FNV-1a: the same on every machine and in every version.
-uint64_t StableHash(absl::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 void SayFlapping(const RateLimitSpec& limit, v1::Alert* alert) {
   (*alert->mutable_labels())["flapping"] = "true";

@@ -13,6 +13,8 @@
 #include <deque>
 #include <optional>
 
+#include "daemon/rules/archive.h"
+
 namespace foreshock {
 
 // Whether a run may be expected to get on.
@@ -42,6 +44,11 @@ class Progress {
   int64_t reached() const { return reached_; }
   // Attempts after the first one that began while `reached` grew by the last `steps`.
   int RestartsWithin(int64_t steps) const;
+
+  // All but the wait, which is of this process.
+  void Fields(Archive* archive) {
+    archive->Take(&seconds_, &begun_at_, &first_begun_, &step_closed_, &reached_);
+  }
 
  private:
   std::deque<double> seconds_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/rules/archive.h"
 #include "daemon/rules/state.pb.h"
 
 namespace foreshock {
@@ -46,5 +47,7 @@ void RateLimit::Restore(const rules::RateLimitState& state) {
   clear_since_.reset();
   if (state.has_clear_since()) clear_since_ = state.clear_since();
 }
+
+void RateLimit::Fields(Archive* archive) { archive->Take(&starts_, &flapping_, &clear_since_); }
 
 }  // namespace foreshock

@@ -13,6 +13,7 @@
 
 namespace foreshock {
 
+class Archive;
 namespace rules {
 class RateLimitState;
 }  // namespace rules
@@ -39,6 +40,7 @@ class RateLimit {
 
   void Save(rules::RateLimitState* state) const;
   void Restore(const rules::RateLimitState& state);
+  void Fields(Archive* archive);
 
  private:
   std::deque<int64_t> starts_;  // the newest ones, oldest first; at most spec.starts

@@ -225,4 +225,23 @@ void RuleJudge::Silence() {
   alert_ = LiveAlert();
 }
 
+void RuleJudge::Fields(const Rule& rule, Archive* archive) {
+  size_t count = subjects_.size();
+  archive->Count(&count);
+  for (size_t i = 0; i < count; ++i) {
+    SeriesKey key;
+    if (!archive->reading()) {
+      const Subject& subject = subjects_[i];
+      key = {"", subject.layer, subject.unit, subject.unit_id, subject.unit_name};
+    }
+    archive->Take(&key.layer, &key.unit, &key.unit_id, &key.unit_name);
+    Subject& subject = subjects_[archive->reading() ? FindOrAdd(rule, key) : i];
+    subject.judge.Fields(rule, archive);
+    archive->Take(&subject.last_step, &subject.gap, &subject.interval);
+  }
+  archive->Take(&alert_, &limit_, &worst_, &finding_ranks_, &finding_layers_, &finding_name_,
+                &finding_head_, &judged_, &last_fired_, &last_resolved_);
+  if (worst_ >= subjects_.size()) worst_ = kNotFed;
+}
+
 }  // namespace foreshock

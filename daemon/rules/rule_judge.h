@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "daemon/model/step.h"
+#include "daemon/rules/archive.h"
 #include "daemon/rules/band.h"
 #include "daemon/rules/coverage.h"
 #include "daemon/rules/progress.h"
@@ -55,6 +56,12 @@ struct LiveAlert {
   std::vector<uint32_t> layers;
   bool all_layers = false;
   std::vector<uint32_t> ranks;
+
+  // All but `reported`, which the stored rows say.
+  void Fields(Archive* archive) {
+    archive->Take(&active, &id, &attempt, &pending_step, &firing_step, &base_step, &layers,
+                  &all_layers, &ranks);
+  }
 };
 
 // What a stored row says of an alert that fires.
@@ -111,6 +118,8 @@ class RuleJudge {
   // taken from the row.
   void Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
                bool replayed);
+  // Between two steps. Reads into a judge that has not seen a series yet.
+  void Fields(const Rule& rule, Archive* archive);
 
  private:
   struct Subject {

@@ -206,4 +206,13 @@ void SeriesJudge::Restore(const Rule& rule, const rules::SeriesState& state) {
   if (course_ != nullptr) course_->Restore(state);
 }
 
+void SeriesJudge::Fields(const Rule& rule, Archive* archive) {
+  bool has_course = course_ != nullptr;
+  archive->Take(&has_course);
+  if (archive->reading()) course_ = has_course ? NewCourse(rule.detector) : nullptr;
+  if (course_ != nullptr) course_->Fields(archive);
+  archive->Take(&machine_, &window_, &frozen_, &held_, &recent_, &value_, &judged_step_, &measured_,
+                &baseline_, &base_step_, &breaching_);
+}
+
 }  // namespace foreshock

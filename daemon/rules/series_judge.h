@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/rules/archive.h"
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/course.h"
 #include "daemon/rules/rule.h"
@@ -51,6 +52,7 @@ class SeriesJudge {
 
   void Save(rules::SeriesState* state) const;
   void Restore(const Rule& rule, const rules::SeriesState& state);
+  void Fields(const Rule& rule, Archive* archive);
 
  private:
   std::optional<double> Smooth(const Rule& rule, double value);
@@ -58,8 +60,10 @@ class SeriesJudge {
   void Settle(const Rule& rule, Transition transition, const Course::Sample& sample, bool admit);
 
   struct Held {
-    int64_t step;
-    double value;
+    int64_t step = 0;
+    double value = 0;
+
+    void Fields(Archive* archive) { archive->Take(&step, &value); }
   };
 
   MachineState machine_;

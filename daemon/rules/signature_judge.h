@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/rules/archive.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 
@@ -51,6 +52,10 @@ class SignatureJudge {
 
   void Save(rules::AlertState* state) const;
   void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
+  void Fields(Archive* archive) {
+    archive->Take(&alert_, &limit_, &severity_, &confidence_, &evidence_, &since_, &samples_since_,
+                  &waited_samples_, &held_step_, &last_resolved_);
+  }
 
  private:
   bool Starts(const Signature& signature, size_t self, const AlertsView& view);

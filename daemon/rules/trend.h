@@ -5,12 +5,15 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "daemon/rules/archive.h"
 
 namespace foreshock {
 
 struct TrendPoint {
   int64_t step = 0;  // increasing
   double value = 0;
+
+  void Fields(Archive* archive) { archive->Take(&step, &value); }
 };
 
 // Mann and Kendall: how many standard deviations more pairs rise than fall, compared with values in

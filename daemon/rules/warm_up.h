@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "daemon/rules/archive.h"
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/types.pb.h"
 
@@ -45,11 +46,19 @@ class Schedule {
   // The learning rate at the end of the warm-up.
   std::optional<double> plateau() const { return plateau_; }
 
+  void Fields(Archive* archive) {
+    archive->Take(&attempt_lr_, &lr_samples_, &tokens_, &past_, &tokens_jitter_, &first_of_attempt_,
+                  &open_, &settled_, &plateau_inherited_, &open_step_, &snapshot_window_,
+                  &plateau_);
+  }
+
  private:
   struct Past {
-    int64_t step;
+    int64_t step = 0;
     std::optional<double> lr;
-    double tokens;
+    double tokens = 0;
+
+    void Fields(Archive* archive) { archive->Take(&step, &lr, &tokens); }
   };
 
   void Resume(const StepInput& input);

@@ -3,171 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <random>
 
+#include "daemon/base/stable_hash.h"
 #include "daemon/rules/evaluator.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/rules/random_run.h"
 #include "tests/unit/rules/steps.h"
 
 namespace foreshock {
 namespace {
-
-constexpr char kRules[] = R"(
-groups:
-  - name: g
-    defaults: {labels: {severity: info}, warm_up: judge}
-    rules:
-      - alert: level
-        indicator: train.x
-        threshold: {above: 1.5, clear: 1.2}
-        hits: 2 of 3
-        for: 2 steps
-        clear_samples: 3
-        keep_firing_for: 4 steps
-        rate_limit: {starts: 2, in: 60 steps}
-      - alert: drop
-        indicator: attn.delta2.entropy_ratio_l1
-        aggregate: mean
-        relative_drop: {below: 0.9, clear: 0.95}
-        baseline: {samples: 10, lag: 3, min_samples: 4}
-        hits: 3 of 3
-        clear_samples: 2
-        release_samples: 25
-      - alert: anchored
-        indicator: train.x
-        smooth: {median: 4}
-        relative_rise: {above: 1.4, clear: 1.2}
-        baseline: {kind: anchored, samples: 6}
-        clear_samples: 2
-      - alert: z
-        indicator: train.x
-        robust_z: {outside: 5, clear: 2, log: true}
-        baseline: {samples: 20, lag: 2, min_samples: 8}
-        release_samples: 12
-      - alert: cusum
-        indicator: train.x
-        cusum: {outside: 6, slack: 0.5, clear: 2}
-        baseline: {samples: 20, lag: 8, min_samples: 6}
-      - alert: shift
-        indicator: train.x
-        level_shift: {outside: 4, samples: 6, clear: 2}
-        baseline: {samples: 20, min_samples: 6}
-        release_samples: 30
-      - alert: slope
-        indicator: train.x
-        slope: {above: 10, per: 1000 steps, samples: 12, min_samples: 8, min_z: 2}
-      - alert: ahead
-        indicator: attn.delta2.entropy_ratio_l1
-        aggregate: min
-        slope: {will_cross: {below: 0.4, clear: 0.6}, within: 50 steps, samples: 10, min_z: 2}
-      - alert: spikes
-        indicator: train.x
-        spike_budget: {spike: {outside: 6}, share: 10%, of: 20 samples, clear: 5%}
-        baseline: {kind: anchored, samples: 10, min_samples: 4}
-        release_samples: 40
-      - alert: quiet
-        indicator: attn.delta2.entropy_ratio_l1
-        aggregate: mean
-        no_data: {intervals: 3}
-      - alert: nonfinite
-        non_finite: {names: [loss], scope: rank, ranks: {at_most: 0.5}}
-        clear_samples: 7
-      - alert: nonfinite_gradient
-        non_finite: {names: ["grad*"], scope: run}
-        clear_samples: 4
-signatures:
-  - signature: both
-    when: {any: [level, {all: [drop, anchored]}]}
-    absent: [nonfinite]
-    keep_firing_for: 5 steps
-    for: 2 samples
-    rate_limit: {starts: 3, in: 100 steps}
-    confirmations: [{when: {all: [level, drop]}, severity: critical}]
-    labels: {severity: warning, fault: both}
-  - signature: bad_rank
-    when: {any: [nonfinite, nonfinite_gradient]}
-    labels: {severity: critical, fault: bad_rank}
-  - signature: other
-    when: {any: [z, quiet]}
-    for: 3 steps
-    fallback: true
-    labels: {severity: warning, fault: unknown}
-)";
-
-// Levels that change now and then, silences, gaps, and non-finite losses.
-std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps) {
-  const auto draw = [random](double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(*random);
-  };
-  std::vector<ClosedStep> run;
-  double x_level = 1;
-  double layer_level[3] = {0.9, 0.9, 0.9};
-  bool silent = false;
-  int64_t step = 0;
-  for (int i = 0; i < steps; ++i) {
-    step += draw(0, 1) < 0.03 ? 5 : 1;
-    if (draw(0, 1) < 0.03) x_level = draw(0, 1) < 0.5 ? 1 : draw(0.5, 2.5);
-    if (draw(0, 1) < 0.03) layer_level[static_cast<int>(draw(0, 3))] = draw(0.5, 0.95);
-    if (draw(0, 1) < 0.02) silent = !silent;
-    ClosedStep closed = MakeStep(step);
-    if (draw(0, 1) > 0.05) {
-      closed.samples.push_back(MakeSample("train.x", x_level * draw(0.95, 1.05)));
-    }
-    if (i % 2 == 0 && !silent) {
-      for (int32_t layer = 0; layer < 3; ++layer) {
-        for (int64_t head = 0; head < 2; ++head) {
-          closed.samples.push_back(MakeSample("attn.delta2.entropy_ratio_l1",
-                                              layer_level[layer] * draw(0.99, 1.01), layer,
-                                              Unit::kHead, head));
-        }
-      }
-    }
-    // Non-finite input leaves a count, and no value of the rank that sent it.
-    const auto add_finding = [&closed](const std::string& name, uint32_t rank) {
-      Finding finding;
-      finding.name = name;
-      finding.rank = rank;
-      finding.count = 1;
-      closed.findings.push_back(finding);
-    };
-    double bad_losses = 0;
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      if (i > 0 && draw(0, 1) < 0.01) {
-        add_finding("loss", rank);
-        ++bad_losses;
-      } else {
-        closed.samples.push_back(MakeSample("train.loss", 2, kNoLayer, Unit::kRank, rank));
-      }
-    }
-    const auto add_count = [&closed](const std::string& name, double count) {
-      closed.samples.push_back(MakeSample("train.nonfinite", count, kNoLayer, Unit::kTensor));
-      closed.samples.back().series.unit_name = name;
-    };
-    if (bad_losses > 0) add_count("loss", bad_losses);
-    if (draw(0, 1) < 0.02) {
-      add_finding("grad_norm", 0);
-      add_count("grad_norm", 1);
-    }
-    run.push_back(std::move(closed));
-  }
-  return run;
-}
-
-// What the store gives back: points in float32, no findings.
-ClosedStep AsStored(const ClosedStep& step) {
-  ClosedStep stored = step;
-  stored.findings.clear();
-  for (Sample& sample : stored.samples) sample.value = static_cast<float>(sample.value);
-  return stored;
-}
-
-std::unique_ptr<Evaluator> NewEvaluator() {
-  auto rules = ParseRules("restart.yaml", kRules);
-  EXPECT_OK(rules);
-  return std::make_unique<Evaluator>(*rules, "run", v1::ModelShape());
-}
 
 std::vector<std::string> Rows(const std::vector<model::AlertRow>& rows) {
   std::vector<std::string> text;
@@ -209,6 +55,146 @@ TEST(RestartTest, GoesOnAsIfThereHadBeenNone) {
   }
   EXPECT_GT(firing_over_a_cut, 20);
   EXPECT_GT(judged_rows, 500);
+}
+
+// The rows of alerts that go on.
+class StoredAlerts {
+ public:
+  void Put(const std::vector<model::AlertRow>& rows) {
+    for (const model::AlertRow& row : rows) stored_[row.alert().id()] = row;
+  }
+  int RestoreTo(Evaluator* evaluator) const {
+    int restored = 0;
+    for (const auto& [id, row] : stored_) {
+      if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
+      EXPECT_OK(evaluator->Restore(row));
+      ++restored;
+    }
+    return restored;
+  }
+
+ private:
+  std::map<std::string, model::AlertRow> stored_;
+};
+
+// What is remembered stands for the steps before it, of this attempt and of those before.
+TEST(RestartTest, WithItsMemoryItNeedsOnlyTheStepsAfterIt) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto pick = [&random](size_t low, size_t high) {
+    return std::uniform_int_distribution<size_t>(low, high)(random);
+  };
+  int firing_over_a_cut = 0;
+  int judged_rows = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    const bool resumed = trial % 2 == 1;
+    const std::vector<ClosedStep> parent =
+        resumed ? RandomRun(&random, 200) : std::vector<ClosedStep>();
+    const int64_t resume = resumed ? parent[pick(50, 199)].row.step : 0;
+    std::vector<ClosedStep> run = RandomRun(&random, 250, resume);
+    const size_t cut = pick(1, run.size() - 1);
+    const size_t remembered = pick(1, cut);  // steps
+    SCOPED_TRACE("trial " + std::to_string(trial) + " cut " + std::to_string(cut) + " remembered " +
+                 std::to_string(remembered));
+
+    const std::unique_ptr<Evaluator> straight = NewEvaluator();
+    StoredAlerts stored;
+    straight->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+    for (const ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
+    if (resumed) straight->BeginAttempt({.number = 2, .resume_step = resume});
+    std::string memory;
+    for (size_t i = 0; i < cut; ++i) {
+      if (i == remembered) memory = straight->Remember();
+      run[i].row.attempt = resumed ? 2 : 1;
+      stored.Put(straight->Evaluate(run[i]));
+    }
+    if (remembered == cut) memory = straight->Remember();
+
+    const std::unique_ptr<Evaluator> restarted = NewEvaluator();
+    ASSERT_TRUE(restarted->Recall(memory));
+    for (size_t i = remembered; i < cut; ++i) restarted->Prime(AsStored(run[i]));
+    firing_over_a_cut += stored.RestoreTo(restarted.get());
+    for (size_t i = cut; i < run.size(); ++i) {
+      const std::vector<std::string> expected = Rows(straight->Evaluate(run[i]));
+      ASSERT_EQ(Rows(restarted->Evaluate(run[i])), expected) << "step " << run[i].row.step;
+      judged_rows += static_cast<int>(expected.size());
+    }
+    EXPECT_TRUE(restarted->Remember() == straight->Remember());
+  }
+  EXPECT_GT(firing_over_a_cut, 20);
+  EXPECT_GT(judged_rows, 500);
+}
+
+TEST(RestartTest, AnAttemptThatBeginsAfterTheMemoryIsPrimed) {
+  std::mt19937 random(7);
+  const std::vector<ClosedStep> parent = RandomRun(&random, 200);
+  const std::vector<ClosedStep> run = RandomRun(&random, 200, parent[120].row.step);
+  const std::unique_ptr<Evaluator> straight = NewEvaluator();
+  const std::unique_ptr<Evaluator> restarted = NewEvaluator();
+  StoredAlerts stored;
+  straight->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+  for (const ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
+  ASSERT_TRUE(restarted->Recall(straight->Remember()));
+  for (Evaluator* evaluator : {straight.get(), restarted.get()}) {
+    evaluator->BeginAttempt({.number = 2, .resume_step = parent[120].row.step});
+  }
+  for (size_t i = 0; i < 100; ++i) {
+    stored.Put(straight->Evaluate(run[i]));
+    restarted->Prime(AsStored(run[i]));
+  }
+  EXPECT_GT(stored.RestoreTo(restarted.get()), 0);
+  for (size_t i = 100; i < run.size(); ++i) {
+    ASSERT_EQ(Rows(restarted->Evaluate(run[i])), Rows(straight->Evaluate(run[i]))) << i;
+  }
+}
+
+// Of a run that is written down, so that every machine remembers the same.
+std::string KnownMemory() {
+  const std::unique_ptr<Evaluator> evaluator = NewEvaluator();
+  evaluator->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+  for (int64_t step = 1; step <= 60; ++step) {
+    ClosedStep closed =
+        MakeStep(step, {MakeSample("train.x", step < 40 ? 1 : 2), MakeSample("train.lr", 0.5)});
+    for (int64_t head = 0; head < 2; ++head) {
+      closed.samples.push_back(
+          MakeSample("attn.delta2.entropy_ratio_l1", 0.5, 0, Unit::kHead, head));
+    }
+    evaluator->Evaluate(closed);
+  }
+  return evaluator->Remember();
+}
+
+// Other bytes here mean another form: raise kMemoryVersion (daemon/rules/evaluator_memory.cc), so
+// that what older programs remembered is not misread.
+TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
+  const std::string memory = KnownMemory();
+  EXPECT_EQ(static_cast<int>(memory[0]), 1);
+  EXPECT_EQ(memory.size(), 8450u);
+  EXPECT_EQ(StableHash(memory), 1332043491705152795u);
+}
+
+TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {
+  const std::string memory = KnownMemory();
+  std::string newer = memory;
+  ++newer[0];
+  std::vector<std::string> wrong = {"", newer, memory + "x"};
+  for (size_t bytes = 1; bytes < memory.size(); ++bytes) wrong.push_back(memory.substr(0, bytes));
+  const std::unique_ptr<Evaluator> evaluator = NewEvaluator();
+  const std::string nothing = evaluator->Remember();
+  for (const std::string& bytes : wrong) {
+    ASSERT_FALSE(evaluator->Recall(bytes)) << bytes.size();
+    ASSERT_TRUE(evaluator->Remember() == nothing);
+  }
+  ASSERT_OK_AND_ASSIGN(
+      auto rules, ParseRules("r.yaml", OneRule({"indicator: train.x", "threshold: {above: 1}"})));
+  EXPECT_FALSE(Evaluator(rules, "run", v1::ModelShape()).Recall(memory));
+  v1::ModelShape other;
+  other.set_layers(7);
+  ASSERT_OK_AND_ASSIGN(auto same, ParseRules("restart.yaml", kRules));
+  EXPECT_FALSE(Evaluator(same, "run", other).Recall(memory));
+  EXPECT_TRUE(evaluator->Recall(memory));
+  EXPECT_TRUE(evaluator->Remember() == memory);
 }
 
 TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
