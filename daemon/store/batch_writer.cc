@@ -116,6 +116,10 @@ absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const Stor
     FORESHOCK_RETURN_IF_ERROR(
         PutMessage(rows, CoactivationKey(run->id, attempt, row.layer()), row, out));
   }
+  for (const auto& [name, row] : batch.judging) {
+    FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
+    FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, JudgingKey(run->id), row, out));
+  }
   if (batch.silences.has_value()) {
     FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, SilencesKey(), *batch.silences, out));
   }
@@ -195,7 +199,7 @@ absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
         Batched(out->DeleteRange(database.family(family), begin, PrefixEnd(begin))));
   }
   rocksdb::ColumnFamilyHandle* const rows = database.family(Family::kRows);
-  for (const RowKind kind : {RowKind::kSeries, RowKind::kCoactivation}) {
+  for (const RowKind kind : {RowKind::kSeries, RowKind::kCoactivation, RowKind::kJudging}) {
     const std::string of_kind = KindPrefix(run, kind);
     FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(rows, of_kind, PrefixEnd(of_kind))));
   }

@@ -115,6 +115,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   return families;
 }
 
+bool ReadableAsItIs(uint32_t format) { return format >= kOldestReadable && format <= kFormat; }
+
 // Of a format that cannot be opened so.
 absl::Status OtherFormat(const std::string& directory, uint32_t format) {
   return absl::FailedPreconditionError(absl::StrCat(
@@ -261,8 +263,8 @@ bool IsEmpty(const Database& database) {
   return true;
 }
 
-// Checks the format row, or writes it into a database that has nothing yet; migrates format 0,
-// whose points are in `old_points`.
+// Checks the format row, or writes it into a database that has nothing yet; migrates older formats
+// unless options.read_only. The points of format 0 are in `old_points`.
 absl::Status CheckFormat(const StoreOptions& options, const Database& database,
                          rocksdb::ColumnFamilyHandle* old_points) {
   std::string row;
@@ -282,6 +284,12 @@ absl::Status CheckFormat(const StoreOptions& options, const Database& database,
     return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
   }
   if (format == kFormat) return absl::OkStatus();
+  if (ReadableAsItIs(format)) {
+    if (options.read_only) return absl::OkStatus();
+    LogInfo("store", absl::StrCat("migrating from format ", format, " to format ", kFormat),
+            {{"directory", options.directory}});
+    return WriteFormat(options.directory, database);
+  }
   if (format > kFormat || options.read_only) return OtherFormat(options.directory, format);
   if (old_points == nullptr) {
     return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
@@ -312,7 +320,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
     FORESHOCK_ASSIGN_OR_RETURN(old, HasOldFamily(db_options, options.directory));
     if (old && options.read_only) {
       const std::optional<uint32_t> format = PeekFormat(db_options, options.directory);
-      if (format.has_value() && *format != kFormat) return OtherFormat(options.directory, *format);
+      if (format.has_value() && !ReadableAsItIs(*format)) {
+        return OtherFormat(options.directory, *format);
+      }
     } else if (old) {
       families.emplace_back(std::string(kOldPointsFamily), families.front().options);
     }

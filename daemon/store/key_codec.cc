@@ -152,6 +152,8 @@ std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer) {
   return Row(run, RowKind::kCoactivation).U32(attempt).U32(layer).Take();
 }
 
+std::string JudgingKey(uint32_t run) { return Row(run, RowKind::kJudging).Take(); }
+
 std::string RetentionKey(uint32_t run, uint32_t attempt) {
   return Row(run, RowKind::kRetention).U32(attempt).Take();
 }

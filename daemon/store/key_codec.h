@@ -29,6 +29,7 @@ enum class RowKind : char {
   kAlert = 'L',         // alert id
   kEvent = 'E',         // step, attempt, kind, name, detail
   kCoactivation = 'C',  // attempt, layer
+  kJudging = 'J',       // nothing more: a run has at most one
   kSeries = 'S',        // indicator, layer, unit, unit id, unit name
   kRetention = 'D',     // attempt
   kStep = 'T',          // attempt, step; format 0 only
@@ -93,6 +94,7 @@ std::string AlertKey(uint32_t run, std::string_view alert_id);
 std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind,
                      std::string_view name, std::string_view detail);
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer);
+std::string JudgingKey(uint32_t run);
 std::string RetentionKey(uint32_t run, uint32_t attempt);
 std::string SeriesRowKey(uint32_t run, const SeriesKey& series);
 // The other column families.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +37,7 @@ struct RunData {
   std::map<std::string, model::AlertRow> alerts;
   std::map<EventId, model::EventRow> events;
   std::map<std::pair<uint32_t, uint32_t>, model::CoactivationRow> coactivation;
+  std::optional<model::JudgingRow> judging;
 };
 
 template <typename Map>
@@ -162,6 +164,11 @@ class MemoryStore final : public Store {
     return Read<std::vector<model::CoactivationRow>>(run, [attempt](const RunData& data) {
       return ValuesOfAttempt(data.coactivation, attempt);
     });
+  }
+
+  absl::StatusOr<std::optional<model::JudgingRow>> Judging(const std::string& run) const override {
+    return Read<std::optional<model::JudgingRow>>(run,
+                                                  [](const RunData& data) { return data.judging; });
   }
 
   absl::StatusOr<model::SilencesRow> Silences() const override {
@@ -324,6 +331,7 @@ class MemoryStore final : public Store {
     for (const auto& [run, attempt, row] : batch.coactivation) {
       RunOf(run).coactivation[{attempt, row.layer()}] = row;
     }
+    for (const auto& [run, row] : batch.judging) RunOf(run).judging = row;
     if (batch.silences.has_value()) silences_ = *batch.silences;
   }
 

@@ -92,7 +92,8 @@ class Migration {
       FORESHOCK_RETURN_IF_ERROR(Migrate(stage, key, it->value().ToString()));
       ++rows_;
       if (rows_ % kRowsPerLogLine == 0) {
-        LogInfo("store", "migrating to format 1", {{"rows", absl::StrCat(rows_)}});
+        LogInfo("store", absl::StrCat("migrating to format ", kFormat),
+                {{"rows", absl::StrCat(rows_)}});
       }
     }
     FORESHOCK_RETURN_IF_ERROR(FromRocks(it->status(), "store: cannot read a store of format 0"));
@@ -183,7 +184,8 @@ class Migration {
   absl::Status Write() {
     const rocksdb::Status written = database_.db()->Write({}, &batch_);
     batch_.Clear();
-    return FromRocks(written, "store: cannot write while migrating to format 1");
+    return FromRocks(written,
+                     absl::StrCat("store: cannot write while migrating to format ", kFormat));
   }
 
   const Database& database_;
@@ -201,7 +203,8 @@ class Migration {
 
 absl::Status MigrateFormat0(const std::string& directory, const Database& database,
                             rocksdb::ColumnFamilyHandle* old_points) {
-  LogInfo("store", "migrating from format 0 to format 1", {{"directory", directory}});
+  LogInfo("store", absl::StrCat("migrating from format 0 to format ", kFormat),
+          {{"directory", directory}});
   Migration migration(database, old_points);
   FORESHOCK_RETURN_IF_ERROR(migration.Run());
   LogInfo("store", "migrated",

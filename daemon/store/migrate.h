@@ -1,4 +1,4 @@
-// From format 0, which had a row per point and no checksums, to format 1.
+// From format 0, which had a row per point and no checksums, to the one of today.
 #pragma once
 
 #include <string>

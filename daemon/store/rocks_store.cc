@@ -83,6 +83,7 @@ class RocksStore final : public DiskStore {
   absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const override;
   absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(const std::string& run,
                                                                    uint32_t attempt) const override;
+  absl::StatusOr<std::optional<model::JudgingRow>> Judging(const std::string& run) const override;
   absl::StatusOr<model::SilencesRow> Silences() const override;
 
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
@@ -343,6 +344,17 @@ absl::StatusOr<std::vector<model::CoactivationRow>> RocksStore::Coactivation(
   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
   FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
   return ReadRows<model::CoactivationRow>(view, KindPrefix(id, RowKind::kCoactivation, attempt));
+}
+
+absl::StatusOr<std::optional<model::JudgingRow>> RocksStore::Judging(const std::string& run) const {
+  FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder_));
+  FORESHOCK_ASSIGN_OR_RETURN(const uint32_t id, view.RunId(run));
+  const std::string key = JudgingKey(id);
+  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> value, view.Get(Family::kRows, key));
+  std::optional<model::JudgingRow> row;
+  if (!value.has_value()) return row;
+  FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kRows, key, *value, &row.emplace()));
+  return row;
 }
 
 absl::StatusOr<model::SilencesRow> RocksStore::Silences() const {

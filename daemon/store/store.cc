@@ -25,7 +25,7 @@ bool IndicatorMatches(absl::string_view pattern, absl::string_view id) {
 bool StoreBatch::empty() const {
   return runs.empty() && attempts.empty() && ranks.empty() && reports.empty() &&
          settled_steps.empty() && steps.empty() && alerts.empty() && events.empty() &&
-         coactivation.empty() && !silences.has_value();
+         coactivation.empty() && judging.empty() && !silences.has_value();
 }
 
 bool SeriesFilter::Matches(const SeriesKey& key) const {

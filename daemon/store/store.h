@@ -48,6 +48,7 @@ struct StoreBatch {
   std::vector<OfRun<model::AlertRow>> alerts;                   // put
   std::vector<OfRun<model::EventRow>> events;                   // put
   std::vector<OfAttempt<model::CoactivationRow>> coactivation;  // put
+  std::vector<OfRun<model::JudgingRow>> judging;                // put: replaces the run's
   std::optional<model::SilencesRow> silences;                   // put: replaces them all
 
   bool empty() const;
@@ -139,6 +140,9 @@ class Store {
   virtual absl::StatusOr<std::vector<model::EventRow>> Events(const std::string& run) const = 0;
   virtual absl::StatusOr<std::vector<model::CoactivationRow>> Coactivation(
       const std::string& run, uint32_t attempt) const = 0;
+  // nullopt: the run has none.
+  virtual absl::StatusOr<std::optional<model::JudgingRow>> Judging(
+      const std::string& run) const = 0;
 
   virtual absl::StatusOr<model::SilencesRow> Silences() const = 0;
 

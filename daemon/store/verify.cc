@@ -69,6 +69,8 @@ std::string KindInWords(char kind) {
       return "event row";
     case RowKind::kCoactivation:
       return "coactivation row";
+    case RowKind::kJudging:
+      return "judging row";
     case RowKind::kSeries:
       return "series row";
     case RowKind::kRetention:
@@ -391,6 +393,10 @@ void Verifier::CheckFact(const Row& row) {
     model::CoactivationRow message;
     if (!Parse(row, &message) || !KnowsAttempt(row, run, attempt)) return;
     key = CoactivationKey(id, attempt, message.layer());
+  } else if (kind == RowKind::kJudging) {
+    model::JudgingRow message;
+    if (!Parse(row, &message) || !KnowsAttempt(row, run, message.attempt())) return;
+    key = JudgingKey(id);
   } else if (kind == RowKind::kRetention && has_attempt) {
     RetentionRow message;
     if (!DecodeRetention(row.value, &message)) return Complain(row, "cannot be decoded");

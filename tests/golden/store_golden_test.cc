@@ -1,4 +1,5 @@
-// The bytes of format 1: what known batches become, and that a store of these bytes reads back.
+// The bytes of format 2: what known batches become, and that a store of these bytes reads back, as
+// one of format 1 does.
 // The rows are explained one by one in docs/formats/store.md.
 #include <fstream>
 #include <memory>
@@ -28,8 +29,25 @@ const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
 const SeriesKey kHead{"attn.delta2.entropy", 3, Unit::kHead, 7, ""};
 const SeriesKey kTensor{"tensor.nonfinite", 2, Unit::kTensor, 0, "grad/wq"};
 
-std::string GoldenPath() {
-  return std::string(FORESHOCK_SOURCE_DIR) + "/tests/data/golden/store/format_1.txt";
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The rows of a store of this format, as Dump says them.
+std::string Golden(int format) {
+  return ReadFile(
+      absl::StrCat(FORESHOCK_SOURCE_DIR, "/tests/data/golden/store/format_", format, ".txt"));
+}
+
+model::JudgingRow KnownJudging() {
+  model::JudgingRow judging;
+  judging.set_attempt(1);
+  judging.set_step(1200);
+  judging.set_memory("memory");
+  return judging;
 }
 
 StoreBatch KnownBatch() {
@@ -75,6 +93,7 @@ StoreBatch KnownBatch() {
   coactivation.set_layer(3);
   coactivation.set_tokens(64);
   batch.coactivation.push_back({"exp-42", 1, coactivation});
+  batch.judging.push_back({"exp-42", KnownJudging()});
   batch.silences.emplace().add_silences()->set_id("s1");
   return batch;
 }
@@ -90,12 +109,19 @@ StoreBatch OpenBatch() {
   return batch;
 }
 
+absl::StatusOr<std::unique_ptr<store::Database>> OpenDatabase(const StoreOptions& options) {
+  return store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>());
+}
+
 // "family key value" in hex, one row a line, in the order of the store.
-std::string Dump(const store::Database& database) {
+std::string Dump(const StoreOptions& options) {
+  const auto database = OpenDatabase(options);
+  EXPECT_OK(database);
+  if (!database.ok()) return "";
   std::string text;
   for (const store::Family family : store::kAllFamilies) {
     const std::unique_ptr<rocksdb::Iterator> it(
-        database.db()->NewIterator({}, database.family(family)));
+        (*database)->db()->NewIterator({}, (*database)->family(family)));
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
       absl::StrAppend(&text, store::FamilyName(family), " ",
                       absl::BytesToHexString(it->key().ToString()), " ",
@@ -105,79 +131,54 @@ std::string Dump(const store::Database& database) {
   return text;
 }
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
-  {
-    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
-    ASSERT_OK(store->Write(KnownBatch()));
-    ASSERT_OK(store->Fold("exp-42"));
-    ASSERT_OK(store->Write(OpenBatch()));
-  }
-  ASSERT_OK_AND_ASSIGN(
-      const auto database,
-      store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
-  EXPECT_EQ(Dump(*database), ReadFile(GoldenPath()));
-}
-
-TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
-  {
-    ASSERT_OK_AND_ASSIGN(
-        const auto database,
-        store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>()));
-    for (const absl::string_view line :
-         absl::StrSplit(ReadFile(GoldenPath()), '\n', absl::SkipEmpty())) {
-      const std::vector<std::string> parts = absl::StrSplit(line, ' ');
-      ASSERT_EQ(parts.size(), 3u) << line;
-      for (const store::Family family : store::kAllFamilies) {
-        if (store::FamilyName(family) != parts[0]) continue;
-        ASSERT_TRUE(database->db()
-                        ->Put({}, database->family(family), absl::HexStringToBytes(parts[1]),
-                              absl::HexStringToBytes(parts[2]))
-                        .ok());
-      }
+// Makes a store of these rows.
+void PutRows(const std::string& rows, const StoreOptions& options) {
+  ASSERT_OK_AND_ASSIGN(const auto database, OpenDatabase(options));
+  for (const absl::string_view line : absl::StrSplit(rows, '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> parts = absl::StrSplit(line, ' ');
+    ASSERT_EQ(parts.size(), 3u) << line;
+    for (const store::Family family : store::kAllFamilies) {
+      if (store::FamilyName(family) != parts[0]) continue;
+      ASSERT_TRUE(database->db()
+                      ->Put({}, database->family(family), absl::HexStringToBytes(parts[1]),
+                            absl::HexStringToBytes(parts[2]))
+                      .ok());
     }
   }
-  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+}
+
+// That the store answers with what the batches say, but for what a run's rules remember.
+void ExpectKnownBatches(const Store& store) {
   const StoreBatch expected = KnownBatch();
   const StoreBatch open_batch = OpenBatch();
   const auto equals = [](const auto& row) { return row.SerializeAsString(); };
-  ASSERT_OK_AND_ASSIGN(const auto run, store->Run("exp-42"));
+  ASSERT_OK_AND_ASSIGN(const auto run, store.Run("exp-42"));
   EXPECT_EQ(equals(run), equals(expected.runs[0]));
-  ASSERT_OK_AND_ASSIGN(const auto attempts, store->Attempts("exp-42"));
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store.Attempts("exp-42"));
   ASSERT_EQ(attempts.size(), 1u);
   EXPECT_EQ(equals(attempts[0]), equals(expected.attempts[0].row));
-  ASSERT_OK_AND_ASSIGN(const auto ranks, store->Ranks("exp-42", 1));
+  ASSERT_OK_AND_ASSIGN(const auto ranks, store.Ranks("exp-42", 1));
   ASSERT_EQ(ranks.size(), 1u);
   EXPECT_EQ(equals(ranks[0]), equals(expected.ranks[0].row));
-  ASSERT_OK_AND_ASSIGN(const auto alerts, store->Alerts("exp-42"));
+  ASSERT_OK_AND_ASSIGN(const auto alerts, store.Alerts("exp-42"));
   ASSERT_EQ(alerts.size(), 1u);
   EXPECT_EQ(equals(alerts[0]), equals(expected.alerts[0].row));
-  ASSERT_OK_AND_ASSIGN(const auto events, store->Events("exp-42"));
+  ASSERT_OK_AND_ASSIGN(const auto events, store.Events("exp-42"));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(equals(events[0]), equals(expected.events[0].row));
-  ASSERT_OK_AND_ASSIGN(const auto coactivation, store->Coactivation("exp-42", 1));
+  ASSERT_OK_AND_ASSIGN(const auto coactivation, store.Coactivation("exp-42", 1));
   ASSERT_EQ(coactivation.size(), 1u);
   EXPECT_EQ(equals(coactivation[0]), equals(expected.coactivation[0].row));
 
   std::vector<StepRow> steps;
-  ASSERT_OK(store->Steps("exp-42", {}, [&steps](const StepRow& step) {
+  ASSERT_OK(store.Steps("exp-42", {}, [&steps](const StepRow& step) {
     steps.push_back(step);
     return true;
   }));
   EXPECT_THAT(steps, ElementsAre(open_batch.steps[0].row, expected.steps[0].row));
   for (const Sample& sample : expected.steps[0].samples) {
     std::vector<Point> points;
-    ASSERT_OK(store->Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
+    ASSERT_OK(store.Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
       points.push_back(point);
       return true;
     }));
@@ -190,11 +191,67 @@ TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
     EXPECT_EQ(points, expected_points) << sample.series.indicator;
   }
   std::vector<std::string> reports;
-  ASSERT_OK(store->OpenReports("exp-42", 1, [&](const model::ShardReport& report) {
+  ASSERT_OK(store.OpenReports("exp-42", 1, [&](const model::ShardReport& report) {
     reports.push_back(equals(report));
     return true;
   }));
   EXPECT_THAT(reports, ElementsAre(equals(expected.reports[0].row)));
+  ASSERT_OK_AND_ASSIGN(const auto silences, store.Silences());
+  EXPECT_EQ(equals(silences), equals(*expected.silences));
+}
+
+TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    ASSERT_OK(store->Write(KnownBatch()));
+    ASSERT_OK(store->Fold("exp-42"));
+    ASSERT_OK(store->Write(OpenBatch()));
+  }
+  EXPECT_EQ(Dump(options), Golden(2));
+}
+
+TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  ASSERT_NO_FATAL_FAILURE(PutRows(Golden(2), options));
+  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  ExpectKnownBatches(*store);
+  ASSERT_OK_AND_ASSIGN(const auto judging, store->Judging("exp-42"));
+  ASSERT_TRUE(judging.has_value());
+  EXPECT_EQ(judging->SerializeAsString(), KnownJudging().SerializeAsString());
+}
+
+TEST(StoreGoldenTest, AStoreOfFormat1IsReadAsItIsAndBecomesFormat2WhenOpenedForWriting) {
+  TempDir directory;
+  const StoreOptions options{.directory = directory.File("data")};
+  StoreOptions read_only = options;
+  read_only.read_only = true;
+  ASSERT_NO_FATAL_FAILURE(PutRows(Golden(1), options));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(read_only));
+    ExpectKnownBatches(*store);
+    EXPECT_EQ(store->Judging("exp-42").value(), std::nullopt);
+  }
+  EXPECT_EQ(Dump(read_only), Golden(1));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    ExpectKnownBatches(*store);
+    EXPECT_EQ(store->Judging("exp-42").value(), std::nullopt);
+  }
+  // Nothing but the format row has changed.
+  std::string expected = Golden(1);
+  expected.replace(0, expected.find('\n'), Golden(2), 0, Golden(2).find('\n'));
+  EXPECT_EQ(Dump(read_only), expected);
+  // And it takes the rows that format 1 has not.
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    StoreBatch batch;
+    batch.judging.push_back({"exp-42", KnownJudging()});
+    ASSERT_OK(store->Write(batch));
+  }
+  EXPECT_EQ(Dump(read_only), Golden(2));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Generator {
  private:
   void AddPart(StoreBatch* batch) {
     const std::string run = Run();
-    switch (Below(9)) {
+    switch (Below(10)) {
       case 0: {
         auto& row = batch->runs.emplace_back();
         row.set_name(run);
@@ -109,6 +109,14 @@ class Generator {
         batch->events.push_back({run, row});
         break;
       }
+      case 7: {
+        model::JudgingRow row;
+        row.set_attempt(Attempt());
+        row.set_step(Step());
+        row.set_memory(absl::StrCat(Below(100)));
+        batch->judging.push_back({run, row});
+        break;
+      }
       default: {
         ClosedStep step;
         step.run = run;
@@ -143,6 +151,10 @@ std::string Describe(const Store& store, const std::string& run) {
   AppendRows(store.Attempts(run), &out);
   AppendRows(store.Alerts(run), &out);
   AppendRows(store.Events(run), &out);
+  const auto judging = store.Judging(run);
+  const bool has_judging = judging.ok() && judging->has_value();
+  absl::StrAppend(&out, "judging ", judging.status().ToString(), " ",
+                  has_judging ? (*judging)->ShortDebugString() : "", "\n");
   const StepRange ranges[] = {
       {}, {.first = 3, .last = 9}, {.attempt = 1}, {.first = 5, .attempt = 2}};
   for (const StepRange& range : ranges) {

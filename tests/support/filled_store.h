@@ -41,7 +41,7 @@ inline std::vector<SeriesKey> FilledSeriesOf(const FilledRun& run) {
   return series;
 }
 
-// Writes the run, with an alert, an event and a rank, and folds it.
+// Writes the run, with an alert, an event, a rank and what its rules remember, and folds it.
 inline void FillRun(const FilledRun& run, Store* store) {
   StoreBatch batch;
   model::RunRow row;
@@ -69,6 +69,11 @@ inline void FillRun(const FilledRun& run, Store* store) {
   model::CoactivationRow coactivation;
   coactivation.set_layer(1);
   batch.coactivation.push_back({run.name, run.attempt, coactivation});
+  model::JudgingRow judging;
+  judging.set_attempt(run.attempt);
+  judging.set_step(run.last_step);
+  judging.set_memory("memory of " + run.name);
+  batch.judging.push_back({run.name, judging});
   for (int64_t step = run.first_step; step <= run.last_step; ++step) {
     ClosedStep closed;
     closed.run = run.name;

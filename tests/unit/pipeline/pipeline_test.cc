@@ -70,6 +70,9 @@ class RefusingStore final : public Store {
       const std::string& run, uint32_t attempt) const override {
     return inner_->Coactivation(run, attempt);
   }
+  absl::StatusOr<std::optional<model::JudgingRow>> Judging(const std::string& run) const override {
+    return inner_->Judging(run);
+  }
   absl::StatusOr<model::SilencesRow> Silences() const override { return inner_->Silences(); }
   absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                 const SeriesFilter& filter) const override {

@@ -196,6 +196,10 @@ TEST(KeyCodecTest, StringsComeBackAndSortAsBytesWithTheShorterFirst) {
   }
 }
 
+TEST(KeyCodecTest, AJudgingKeyIsItsRunAndKindAlone) {
+  EXPECT_EQ(JudgingKey(0x01020304), "\x01\x02\x03\x04J");
+}
+
 TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
   std::vector<std::string> keys;
   for (const std::string& name : Strings()) {
@@ -211,6 +215,7 @@ TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
   keys.push_back(AttemptKey(1, 2));
   keys.push_back(RetentionKey(1, 2));
   keys.push_back(CoactivationKey(1, 2, 3));
+  keys.push_back(JudgingKey(1));
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   for (size_t i = 1; i < keys.size(); ++i) {

@@ -1,4 +1,4 @@
-// Stores of format 0, made of its rows, and what becomes of them.
+// Stores of older formats, made of their rows, and what becomes of them.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -92,6 +92,23 @@ class MigrateTest : public ::testing::Test {
  protected:
   StoreOptions Options() const { return {.directory = directory_.File("data")}; }
 
+  // Of a store that can be opened; changes nothing in it.
+  uint32_t Format() const {
+    StoreOptions options = Options();
+    options.read_only = true;
+    const auto database =
+        store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>());
+    EXPECT_OK(database);
+    std::string row;
+    uint32_t format = 0;
+    EXPECT_TRUE((*database)
+                    ->db()
+                    ->Get({}, (*database)->family(store::Family::kRows), store::FormatKey(), &row)
+                    .ok());
+    EXPECT_TRUE(store::DecodeFormat(row, &format));
+    return format;
+  }
+
   // Everything in the store as it is on disk.
   std::string Dump() {
     auto database =
@@ -147,6 +164,8 @@ TEST_F(MigrateTest, EveryRowOfFormat0ComesBack) {
     EXPECT_EQ(events.size(), 1u);
     ASSERT_OK_AND_ASSIGN(const auto coactivation, store->Coactivation("exp-42", 1));
     EXPECT_EQ(coactivation.size(), 1u);
+    EXPECT_EQ(store->Judging("exp-42").value(), std::nullopt);
+    EXPECT_EQ(Format(), 2u);
     int reports = 0;
     ASSERT_OK(store->OpenReports("exp-42", 1, [&reports](const model::ShardReport&) {
       ++reports;
@@ -271,6 +290,39 @@ TEST_F(MigrateTest, IsRefusedReadOnlyAndSaysWhatToDo) {
   EXPECT_THAT(OpenStore(options), refused);
   EXPECT_OK(OpenStore(Options()));
   EXPECT_OK(OpenStore(options));
+}
+
+// What a program that knew no format 2 leaves when it is killed between the format row and the end.
+TEST_F(MigrateTest, AFormat1ThatStillHasTheOldPointsIsReadAndBecomesFormat2) {
+  { OldStore(Options().directory).PutGolden(); }
+  ASSERT_OK(OpenStore(Options()).status());
+  const std::string expected = Dump();
+  {
+    // Format 1, and the family `points` is there again.
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const char* name : {"default", "open", "heads", "chunks"}) {
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    }
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(
+        rocksdb::DB::Open(rocksdb::DBOptions(), Options().directory, families, &handles, &raw)
+            .ok());
+    const std::unique_ptr<rocksdb::DB> db(raw);
+    ASSERT_TRUE(db->Put({}, handles[0], store::FormatKey(), store::EncodeFormat(1)).ok());
+    ASSERT_TRUE(db->CreateColumnFamily({}, "points", &handles.emplace_back()).ok());
+    // That it is not gone through again: this is no point.
+    ASSERT_TRUE(db->Put({}, handles.back(), "key", "value").ok());
+    for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+  }
+  EXPECT_EQ(Format(), 1u);
+  ASSERT_OK(OpenStore(Options()).status());
+  EXPECT_EQ(Format(), 2u);
+  EXPECT_EQ(Dump(), expected);
+  std::vector<std::string> families;
+  ASSERT_TRUE(
+      rocksdb::DB::ListColumnFamilies(rocksdb::DBOptions(), Options().directory, &families).ok());
+  EXPECT_THAT(families, ::testing::ElementsAre("default", "open", "heads", "chunks"));
 }
 
 TEST_F(MigrateTest, ACorruptPointStopsItAndNamesTheKey) {

@@ -59,6 +59,7 @@ class OpenTest : public ::testing::Test {
     batch.alerts.push_back({"exp", {}});
     batch.events.push_back({"exp", {}});
     batch.coactivation.push_back({"exp", 1, {}});
+    batch.judging.push_back({"exp", {}});
     ASSERT_OK(store->Write(batch));
   }
 
@@ -167,7 +168,7 @@ TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
   Put(store::Family::kRows, store::FormatKey(), store::EncodeFormat(3));
   const auto newer = StatusIs(
       absl::StatusCode::kFailedPrecondition,
-      HasSubstr("has format 3; this program reads and writes format 1: use a newer foreshockd"));
+      HasSubstr("has format 3; this program reads and writes format 2: use a newer foreshockd"));
   EXPECT_THAT(OpenStore(Options()), newer);
   StoreOptions read_only = Options();
   read_only.read_only = true;
@@ -277,6 +278,8 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
        [](const Store& store) { return store.Events("exp").status(); }},
       {store::Family::kRows, store::CoactivationKey(1, 1, 0), "foreshock.model.CoactivationRow",
        [](const Store& store) { return store.Coactivation("exp", 1).status(); }},
+      {store::Family::kRows, store::JudgingKey(1), "corrupt foreshock.model.JudgingRow",
+       [](const Store& store) { return store.Judging("exp").status(); }},
       {store::Family::kOpen, store::ReportKey({1, 1, 5, 0, "", 0}),
        "corrupt foreshock.model.ShardReport in family open",
        [](const Store& store) {

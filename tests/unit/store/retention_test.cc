@@ -353,6 +353,8 @@ TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
   EXPECT_THAT(store->Alerts("old").value(), SizeIs(1));
   EXPECT_THAT(store->Events("old").value(), SizeIs(1));
   EXPECT_THAT(store->Attempts("old").value(), SizeIs(1));
+  EXPECT_EQ(store->Judging("old").value(), std::nullopt);
+  EXPECT_EQ(store->Judging("young").value()->memory(), "memory of young");
   EXPECT_EQ(store->RawFrom("old", {}).value(), 9'001);
   EXPECT_THAT(PointsOf(*store, young), SizeIs(3'001 * 4));
   EXPECT_EQ(store->Stats().series, 4u);
@@ -423,8 +425,8 @@ TEST_F(RetainTest, UsageCountsWhatThereIs) {
   EXPECT_EQ(found.raw_from, 4'096);
   uint64_t rows = 0;
   for (const StoreUsage::Rows& family : found.families) rows += family.rows;
-  EXPECT_EQ(rows, found.raw.rows + found.downsampled.rows + found.steps.rows + 4 + 6)
-      << "chunks, series, attempt, rank, alert, event, coactivation, retention";
+  EXPECT_EQ(rows, found.raw.rows + found.downsampled.rows + found.steps.rows + 4 + 7)
+      << "chunks, series, attempt, rank, alert, event, coactivation, judging, retention";
 }
 
 TEST_F(RetainTest, TheWorkerDoesItByItself) {

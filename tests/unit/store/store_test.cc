@@ -148,6 +148,7 @@ TEST_P(StoreTest, EveryReadOfAnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
   EXPECT_THAT(store_->Alerts("c"), not_found);
   EXPECT_THAT(store_->Events("c"), not_found);
   EXPECT_THAT(store_->Coactivation("c", 1), not_found);
+  EXPECT_THAT(store_->Judging("c"), not_found);
   EXPECT_THAT(store_->Series("c", {}), not_found);
   EXPECT_THAT(store_->Points("c", {kLoss}, {}, [](size_t, const auto&) { return true; }),
               not_found);
@@ -228,6 +229,39 @@ TEST_P(StoreTest, SilencesAreOneRowOfTheStoreItself) {
   EXPECT_EQ(silences.silences(0).id(), "b");
   ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
   EXPECT_THAT(runs, IsEmpty());
+}
+
+TEST_P(StoreTest, ARunRemembersOneJudgingThatALaterOneReplaces) {
+  StoreBatch others;
+  for (const char* name : {"before", "exp", "other"}) others.runs.emplace_back().set_name(name);
+  Write(others);
+  EXPECT_EQ(store_->Judging("exp").value(), std::nullopt);
+  const auto put = [this](const std::string& run, int64_t step, const std::string& memory) {
+    StoreBatch batch;
+    model::JudgingRow row;
+    row.set_attempt(2);
+    row.set_step(step);
+    row.set_memory(memory);
+    batch.judging.push_back({run, row});
+    EXPECT_FALSE(batch.empty());
+    Write(batch);
+    EXPECT_EQ(store_->Judging(run).value()->SerializeAsString(), row.SerializeAsString());
+  };
+  put("exp", 70, std::string("\0long", 5));
+  put("other", 5, "its own");
+  put("exp", 60, "");  // the last one put, not the highest step
+  // A run that nobody has put.
+  put("new", 1, std::string(2 << 20, '\xff'));
+  EXPECT_EQ(store_->Judging("other").value()->memory(), "its own");
+  EXPECT_EQ(store_->Judging("before").value(), std::nullopt);
+
+  ASSERT_OK(store_->DeleteRun("exp"));
+  EXPECT_THAT(store_->Judging("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
+  StoreBatch again;
+  again.runs.emplace_back().set_name("exp");
+  Write(again);
+  EXPECT_EQ(store_->Judging("exp").value(), std::nullopt);
+  EXPECT_EQ(store_->Judging("other").value()->step(), 5);
 }
 
 TEST_P(StorePointsTest, PutAgainReplaces) {

@@ -31,6 +31,7 @@ namespace {
 
 using store::Database;
 using store::Family;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -139,6 +140,9 @@ TEST_F(VerifyTest, AHealthyStoreHasNoFindings) {
   EXPECT_EQ(result.findings, 0u);
   EXPECT_GT(result.files, 0u);
   EXPECT_GT(result.points, 4'000u);
+  // A deleted run leaves no row, which would be of a number that no run has.
+  ASSERT_OK(store->DeleteRun("exp-42"));
+  EXPECT_THAT(Findings(Options().directory), IsEmpty());
 }
 
 TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
@@ -151,8 +155,8 @@ TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
                                  : "";
     kinds[absl::StrCat(store::FamilyName(row.family), " ", kind)].push_back(row);
   }
-  // default: A C D E F K L Q R S; chunks: points, downsampled, steps.
-  EXPECT_THAT(kinds, SizeIs(10 + 1 + 1 + 3));
+  // default: A C D E F J K L Q R S; chunks: points, downsampled, steps.
+  EXPECT_THAT(kinds, SizeIs(11 + 1 + 1 + 3));
   const auto flipped = [this](std::string value, size_t at) {
     value[at] = static_cast<char>(value[at] ^ (1 << Below(8)));
     return value;
@@ -236,6 +240,12 @@ TEST_F(VerifyTest, RowsThatContradictOneAnotherAreNamed) {
   alert.mutable_alert()->set_id("a");
   alert.mutable_alert()->set_run("gone");
   PutSealed(Family::kRows, store::AlertKey(2, "a"), alert.SerializeAsString());
+  model::JudgingRow judging;
+  judging.set_attempt(8);
+  PutSealed(Family::kRows, store::JudgingKey(1), judging.SerializeAsString());
+  PutSealed(Family::kRows, store::JudgingKey(2), "\xff");
+  judging.set_attempt(1);
+  PutSealed(Family::kRows, store::JudgingKey(2) + "x", judging.SerializeAsString());
   ASSERT_NO_FATAL_FAILURE(Delete(Family::kRows, store::RetentionKey(1, 1)));
   const std::vector<std::string> findings = Findings(Options().directory);
   EXPECT_THAT(findings, Contains(HasSubstr("overlaps the chunk")));
@@ -247,6 +257,12 @@ TEST_F(VerifyTest, RowsThatContradictOneAnotherAreNamed) {
   EXPECT_THAT(findings, Contains(HasSubstr("no run row has this number")));
   EXPECT_THAT(findings, Contains(HasSubstr("is about the run 'gone'")));
   EXPECT_THAT(findings, Contains(HasSubstr("retention row knows nothing of it")));
+  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("run exp-42, judging row"),
+                                       HasSubstr("the run has no attempt 8"))));
+  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("run exp-43, judging row"),
+                                       HasSubstr("is no foreshock.model.JudgingRow"))));
+  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("run exp-43, judging row"),
+                                       HasSubstr("belongs under another key"))));
 }
 
 TEST_F(VerifyTest, ItStopsWhenToldTo) {
