@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "daemon/base/order_statistics.h"
+
 namespace foreshock {
 namespace {
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/pipeline/run_state.h"
 #include "daemon/store/step_reader.h"
@@ -13,6 +16,8 @@ namespace {
 
 // The steps in which History looks at every series (dead experts: 200 steps in blocks of ten).
 constexpr int64_t kHistorySteps = 300;
+// Of what a run's rules remember; a run with more is judged from its start after a restart.
+constexpr size_t kMemoryBytesMax = 32u << 20;
 
 // Feeds what Finish would have fed, from the stored points of a step.
 void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
@@ -107,52 +112,90 @@ absl::Status RunState::LoadAttempt(const Store& store, model::AttemptRow row, ab
   return absl::OkStatus();
 }
 
+// What the evaluator remembered of the steps before counts as if it had been shown them.
+absl::StatusOr<RunState::Judged> RunState::RecallRules(const Store& store) {
+  const absl::StatusOr<std::optional<model::JudgingRow>> row = store.Judging(run_);
+  if (absl::IsDataLoss(row.status())) {
+    LogWarning("pipeline", "what the rules remembered is lost: judging the run from its start",
+               {{"run", run_}, {"error", std::string(row.status().message())}});
+    return Judged();
+  }
+  FORESHOCK_RETURN_IF_ERROR(row.status());
+  if (!row->has_value()) return Judged();
+  const model::JudgingRow& remembered = **row;
+  const auto attempt = attempts_.find(remembered.attempt());
+  if (attempt == attempts_.end() || !evaluator_->Recall(remembered.memory())) return Judged();
+  DeclarePlans(attempt->second);
+  return Judged{.attempt = remembered.attempt(), .step = remembered.step()};
+}
+
+void RunState::RememberRules(StoreBatch* batch) {
+  const model::AttemptRow& newest = attempts_.rbegin()->second.row;
+  steps_to_remember_ = 0;
+  model::JudgingRow row;
+  row.set_attempt(newest.number());
+  row.set_step(newest.has_last_step() ? newest.last_step() : -1);
+  row.set_memory(evaluator_->Remember());
+  if (row.memory().size() > kMemoryBytesMax) return;
+  batch->judging.push_back({run_, std::move(row)});
+}
+
 absl::Status RunState::PrimeRules(const Store& store) {
-  uint32_t begun = 0;
+  FORESHOCK_ASSIGN_OR_RETURN(const Judged judged, RecallRules(store));
+  uint32_t begun = judged.attempt;
   // Attempts without a step in the lineage have begun as well.
   const auto begin_through = [this, &begun](uint32_t number) {
     for (auto it = attempts_.upper_bound(begun); it != attempts_.upper_bound(number); ++it) {
       BeginJudging(it->first);
     }
-    begun = number;
+    begun = std::max(begun, number);
+  };
+  const auto is_judged = [&judged](const StepRow& row) {
+    return row.attempt < judged.attempt ||
+           (row.attempt == judged.attempt && row.step <= judged.step);
   };
 
-  StepRange range;
+  // Steps whose points have been downsampled have none to be judged by.
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw, store.RawFrom(run_, StepRange()));
   int64_t last_step = 0;
+  int64_t first = judged.step + 1;
   for (const auto& [number, attempt] : attempts_) {
     if (!attempt.row.has_last_step()) continue;
     last_step = attempt.row.last_step();
-    range.first = std::max<int64_t>(0, attempt.row.last_step() - evaluator_->history_steps());
+    if (number > judged.attempt) first = std::min(first, attempt.row.first_step());
   }
-  // Steps whose points have been downsampled have none to be judged by.
-  FORESHOCK_ASSIGN_OR_RETURN(range.first, store.RawFrom(run_, range));
+  int64_t primed = 0;
   const auto visit = [&](const ClosedStep& step) {
+    const bool overtaken = step.row.attempt < begun;
+    if (!overtaken) {
+      begin_through(step.row.attempt);
+      ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
+    }
+    if (is_judged(step.row)) return true;
+    ++primed;
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
     // of anything, but a resume is judged by them.
-    if (step.row.attempt < begun) {
+    if (overtaken) {
       evaluator_->PrimeOvertaken(step);
-      return true;
+    } else {
+      evaluator_->Prime(step);
     }
-    begin_through(step.row.attempt);
-    ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
-    evaluator_->Prime(step);
     return true;
   };
-  // Rules look at few of the series, but back to the start; the history at a few more, at the end.
+  // Rules look at few of the series, but far back; the history at a few more, at the end.
   const auto used = [this](const SeriesKey& series) {
     return evaluator_->Uses(series) ||
            (series.unit == Unit::kNone &&
             (series.indicator == "train.loss" || series.indicator == "train.grad_norm"));
   };
-  StepRange old = range;
-  StepRange recent = range;
-  recent.first = std::max(range.first, last_step - kHistorySteps);
-  old.last = recent.first - 1;
-  if (old.last >= old.first) {
+  const StepRange recent{.first = std::max(raw, last_step - kHistorySteps)};
+  const StepRange old{.first = std::max(raw, first), .last = recent.first - 1};
+  if (old.first <= old.last) {
     FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, old, visit, used));
   }
   FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, recent, visit));
   begin_through(attempts_.rbegin()->first);
+  steps_to_remember_ = primed;
   return absl::OkStatus();
 }
 

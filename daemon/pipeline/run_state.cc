@@ -102,6 +102,10 @@ void RunState::BeginJudging(uint32_t number) {
     start.reached = std::max(start.reached.value_or(-1), before.row.last_step());
   }
   evaluator_->BeginAttempt(start);
+  DeclarePlans(attempt);
+}
+
+void RunState::DeclarePlans(const Attempt& attempt) {
   for (const auto& [key, rank] : attempt.ranks) {
     evaluator_->DeclarePlan(rank.rank(), attempt.row.world_size(),
                             std::vector<v1::PlanEntry>(rank.plan().begin(), rank.plan().end()));
@@ -257,6 +261,8 @@ void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now
                             Changes* changes) {
   rules_ = std::move(rules);
   if (evaluator_ == nullptr) return;
+  // What was remembered is of the old ones.
+  steps_to_remember_ = options_.remember_steps;
   for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
     AddAlert(std::move(row), now, changes);
   }
@@ -270,6 +276,10 @@ void RunState::Settle(absl::Time now, Changes* changes) {
       changes->batch.settled_steps.push_back({run_, number, *settled});
       attempt.settled_written = settled;
     }
+  }
+  // Weeks may pass before an ended run goes on, and then the whole daemon waits for its reading.
+  if (steps_to_remember_ > 0 && Ended(attempts_.rbegin()->second.row.state())) {
+    RememberRules(&changes->batch);
   }
 }
 
@@ -322,6 +332,7 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
           evaluator_->SetSilentRanks(attempt->open_steps->silent_ranks());
         }
         JudgeStep(closed, now, changes);
+        if (++steps_to_remember_ >= options_.remember_steps) RememberRules(batch);
       }
     }
     stats_->points_written += closed.samples.size();

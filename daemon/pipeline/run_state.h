@@ -46,6 +46,9 @@ class RunState {
   struct Options {
     OpenSteps::Options open_steps;
     Snapshots::Options snapshots;  // per rank
+    // How often what the rules remember is stored: a restart judges at most so many steps again. Of
+    // a long run that is 3 MB and the windows of its series.
+    int64_t remember_steps = 2048;
   };
   struct Admitted {
     uint32_t attempt = 0;
@@ -112,9 +115,18 @@ class RunState {
   Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, Changes* changes);
   absl::StatusOr<uint32_t> FindAttempt(const v1::Hello& hello) const;
   absl::Status LoadAttempt(const Store& store, model::AttemptRow row, absl::Time now);
+  // The last step that the evaluator remembers to have judged, and that nobody has to show it
+  // again.
+  struct Judged {
+    uint32_t attempt = 0;  // 0: it remembers nothing
+    int64_t step = -1;
+  };
   absl::Status PrimeRules(const Store& store);
+  absl::StatusOr<Judged> RecallRules(const Store& store);
+  void RememberRules(StoreBatch* batch);
   // Tells the evaluator of the attempt, and of what its ranks have announced so far.
   void BeginJudging(uint32_t number);
+  void DeclarePlans(const Attempt& attempt);
   void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
                   Changes* changes);
   void JudgeStep(const ClosedStep& closed, absl::Time now, Changes* changes);
@@ -132,6 +144,7 @@ class RunState {
   bool heard_ = false;  // a rank said hello since this process started
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
+  int64_t steps_to_remember_ = 0;  // judged since the evaluator's memory was last written
   // Alerts that go on, and those that are over but of which someone is still to be told: by id.
   std::map<std::string, model::AlertRow> alerts_;
   std::vector<v1::Event> declared_;  // from outside, for the next step that closes

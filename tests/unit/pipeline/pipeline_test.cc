@@ -1,9 +1,13 @@
 #include "daemon/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <limits>
+#include <optional>
+#include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "daemon/base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,7 +41,10 @@ class RefusingStore final : public Store {
  public:
   explicit RefusingStore(Store* inner) : inner_(inner) {}
   std::atomic<bool> refuse{false};
-  std::string damaged_run;  // its steps cannot be read
+  std::string damaged_run;      // its steps cannot be read
+  bool damaged_memory = false;  // what rules remember cannot be read
+  // Of all steps that were asked for since it was last set.
+  mutable std::atomic<int64_t> first_step_read = std::numeric_limits<int64_t>::max();
 
   absl::Status Write(const StoreBatch& batch) override {
     if (refuse) return absl::ResourceExhaustedError("no space left");
@@ -71,6 +78,7 @@ class RefusingStore final : public Store {
     return inner_->Coactivation(run, attempt);
   }
   absl::StatusOr<std::optional<model::JudgingRow>> Judging(const std::string& run) const override {
+    if (damaged_memory) return absl::DataLossError("store: corrupt row in default");
     return inner_->Judging(run);
   }
   absl::StatusOr<model::SilencesRow> Silences() const override { return inner_->Silences(); }
@@ -94,6 +102,7 @@ class RefusingStore final : public Store {
   absl::Status Steps(const std::string& run, const StepRange& range,
                      const std::function<bool(const StepRow&)>& visit) const override {
     if (run == damaged_run) return absl::DataLossError("store: corrupt block in 000012.sst");
+    first_step_read = std::min<int64_t>(first_step_read, range.first);
     return inner_->Steps(run, range, visit);
   }
   absl::StatusOr<uint64_t> DeleteRun(const std::string& run) override {
@@ -585,6 +594,97 @@ TEST_F(PipelineTest, ARestartLosesNoOpenStatisticsAndNoMark) {
   ASSERT_OK(rank1->Submit(LossReport(1, 0, 4.0), Names(), {}));
   ASSERT_TRUE(ears1.WaitForSeq(1));
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 3.0, 1u)));
+}
+
+// 950 steps; the rule compares with the first ones, which a restart does not read again.
+class RememberedTest : public PipelineTest {
+ protected:
+  RememberedTest() {
+    options_.run.remember_steps = 100;
+    UseRules(kAnchored);
+    std::vector<double> losses(950, 1.3);
+    std::fill_n(losses.begin(), 10, 1.0);
+    PushLosses("a", 0, losses);
+    store_.first_step_read = std::numeric_limits<int64_t>::max();
+  }
+
+  std::optional<std::pair<uint32_t, int64_t>> Remembered() {
+    const auto row = store_.Judging("exp-42");
+    EXPECT_OK(row);
+    if (!row.ok() || !row->has_value()) return std::nullopt;
+    return std::pair((*row)->attempt(), (*row)->step());
+  }
+  // Whether a loss of 1.6 is an alert: it is, against the first ones.
+  bool Alerts(int64_t step) {
+    PushLosses("a", step, {1.6});
+    return !listener_->alerts().empty();
+  }
+
+  static constexpr char kAnchored[] = R"(
+groups:
+  - name: g
+    rules:
+      - alert: high
+        indicator: train.loss
+        warm_up: judge
+        relative_rise: {above: 1.5}
+        baseline: {kind: anchored, samples: 6}
+        labels: {severity: warning}
+)";
+  static constexpr int64_t kRecent = 949 - 300;  // what the indicators look back to
+};
+
+TEST_F(RememberedTest, ARestartJudgesOnlyWhatCameAfter) {
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{899}));
+  Restart();
+  EXPECT_EQ(store_.first_step_read, kRecent);
+  EXPECT_TRUE(Alerts(950));
+}
+
+TEST_F(RememberedTest, OtherRulesJudgeFromTheStart) {
+  UseRules(absl::StrReplaceAll(kAnchored, {{"1.5", "1.4"}}));
+  EXPECT_EQ(store_.first_step_read, 0);
+  EXPECT_TRUE(Alerts(950));
+  // It has been a while: what the new ones remember is stored at once.
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
+}
+
+TEST_F(RememberedTest, RulesThatAreReplacedAreRememberedAtOnce) {
+  ASSERT_OK_AND_ASSIGN(rules_,
+                       ParseRules("test.yaml", absl::StrReplaceAll(kAnchored, {{"1.5", "1.45"}})));
+  ASSERT_OK(pipeline_->ReplaceRules(rules_));
+  PushLosses("a", 950, {1.3});
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
+}
+
+TEST_F(RememberedTest, WhatIsDamagedIsDoneWithout) {
+  store_.damaged_memory = true;
+  Restart();
+  EXPECT_EQ(store_.first_step_read, 0);
+  EXPECT_TRUE(Alerts(950));
+}
+
+TEST_F(RememberedTest, AnAttemptThatBeganAfterItIsReadFromItsFirstStep) {
+  PushLosses("b", 500, std::vector<double>(20, 1.3));
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{899}));
+  Restart();
+  EXPECT_EQ(store_.first_step_read, 519 - 300);
+  PushLosses("b", 520, std::vector<double>(30, 1.3));
+  EXPECT_TRUE(listener_->alerts().empty());
+  EXPECT_EQ(Remembered(), std::pair(2u, int64_t{549}));
+  PushLosses("b", 550, {1.6});
+  EXPECT_FALSE(listener_->alerts().empty());
+}
+
+TEST_F(RememberedTest, ARunThatEndsIsRememberedToItsLastStep) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "process-a"), &ears));
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(stream->Submit(goodbye));
+  stream.reset();
+  ASSERT_OK(pipeline_->Flush());
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{949}));
 }
 
 TEST_F(PipelineTest, AnAlertIsToldOnceEvenOverARestart) {
