@@ -16,8 +16,9 @@ namespace {
 
 // The steps in which History looks at every series (dead experts: 200 steps in blocks of ten).
 constexpr int64_t kHistorySteps = 300;
-// Of what a run's rules remember; a run with more is judged from its start after a restart.
-constexpr size_t kMemoryBytesMax = 32u << 20;
+// Of what a run's rules remember; a run with more is judged from its start after a restart. Rows
+// that are larger than the store's write buffer would hold up the writes behind them.
+constexpr size_t kMemoryBytesMax = 16u << 20;
 
 // Feeds what Finish would have fed, from the stored points of a step.
 void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
@@ -126,6 +127,7 @@ absl::StatusOr<RunState::Judged> RunState::RecallRules(const Store& store) {
   const auto attempt = attempts_.find(remembered.attempt());
   if (attempt == attempts_.end() || !evaluator_->Recall(remembered.memory())) return Judged();
   DeclarePlans(attempt->second);
+  remembered_kib_ = static_cast<int64_t>(remembered.memory().size() >> 10);
   return Judged{.attempt = remembered.attempt(), .step = remembered.step()};
 }
 
@@ -136,6 +138,7 @@ void RunState::RememberRules(StoreBatch* batch) {
   row.set_attempt(newest.number());
   row.set_step(newest.has_last_step() ? newest.last_step() : -1);
   row.set_memory(evaluator_->Remember());
+  remembered_kib_ = static_cast<int64_t>(row.memory().size() >> 10);
   if (row.memory().size() > kMemoryBytesMax) return;
   batch->judging.push_back({run_, std::move(row)});
 }

@@ -262,7 +262,7 @@ void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now
   rules_ = std::move(rules);
   if (evaluator_ == nullptr) return;
   // What was remembered is of the old ones.
-  steps_to_remember_ = options_.remember_steps;
+  steps_to_remember_ = std::max(options_.remember_steps, remembered_kib_);
   for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
     AddAlert(std::move(row), now, changes);
   }
@@ -332,7 +332,9 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
           evaluator_->SetSilentRanks(attempt->open_steps->silent_ranks());
         }
         JudgeStep(closed, now, changes);
-        if (++steps_to_remember_ >= options_.remember_steps) RememberRules(batch);
+        if (++steps_to_remember_ >= std::max(options_.remember_steps, remembered_kib_)) {
+          RememberRules(batch);
+        }
       }
     }
     stats_->points_written += closed.samples.size();

@@ -46,8 +46,8 @@ class RunState {
   struct Options {
     OpenSteps::Options open_steps;
     Snapshots::Options snapshots;  // per rank
-    // How often what the rules remember is stored: a restart judges at most so many steps again. Of
-    // a long run that is 3 MB and the windows of its series.
+    // After so many steps what the rules remember is stored, or after more where it is large: one
+    // for each kibibyte. A restart judges at most so many again.
     int64_t remember_steps = 2048;
   };
   struct Admitted {
@@ -145,6 +145,7 @@ class RunState {
   std::map<uint32_t, Attempt> attempts_;
   std::unique_ptr<Evaluator> evaluator_;
   int64_t steps_to_remember_ = 0;  // judged since the evaluator's memory was last written
+  int64_t remembered_kib_ = 0;     // size of it then
   // Alerts that go on, and those that are over but of which someone is still to be told: by id.
   std::map<std::string, model::AlertRow> alerts_;
   std::vector<v1::Event> declared_;  // from outside, for the next step that closes
