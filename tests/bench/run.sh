@@ -27,3 +27,5 @@ printf '\n== web\n'
 /usr/bin/python3 tests/bench/web_bench.py "$build/bin/foreshockd"
 printf '\n== pages\n'
 /usr/bin/python3 tests/bench/pages_bench.py "$build/bin/foreshockd" "$build/bin/foreshock-load"
+printf '\n== restart\n'
+/usr/bin/python3 tests/bench/restart_bench.py "$build/bin/foreshockd"

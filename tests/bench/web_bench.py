@@ -10,7 +10,6 @@ import pathlib
 import statistics
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
@@ -19,10 +18,10 @@ import grpc  # noqa: E402
 import contract  # noqa: E402
 from browser import Browser  # noqa: E402
 from daemon_process import Daemon  # noqa: E402
+from push_once import push  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNS, SERIES, STEPS = 10, 1000, 20
-BATCH = 2000
 TIMES = 5
 V1 = contract.load()
 
@@ -42,24 +41,6 @@ const start = performance.now();
 const look = () => readout() !== before ? done(performance.now() - start) : requestAnimationFrame(look);
 look();
 """
-
-
-def push(stub, run, names, steps, of):
-    """Scalars `names` of one rank at every step; `of(i, step)` is a value."""
-    hello = V1.ingest.Hello(run=run, launch_id="one", client_instance=f"bench-{run}", world_size=1)
-    for begin in range(0, steps, BATCH):
-        request = V1.ingest.PushOnceRequest(hello=hello)
-        for step in range(begin, min(begin + BATCH, steps)):
-            report = request.reports.add(seq=step + 1, step=step, time_unix_ns=time.time_ns(),
-                                         phase="PHASE_TRAIN", last_of_step=True)
-            batch = report.summaries.add().scalars
-            for i, name in enumerate(names):
-                if step == begin:
-                    batch.declare.add(id=i + 1, name=name, unit="1", reduction="REDUCTION_LAST",
-                                      scope="SCOPE_GLOBAL")
-                batch.ids.append(i + 1)
-                batch.values.append(of(i, step))
-        stub.PushOnce(request, timeout=600)
 
 
 def row(what, target, values, unit="ms"):
