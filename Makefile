@@ -74,7 +74,7 @@ lab: ## train, break and watch: every fault with SEEDS seeds; hours; writes docs
 	@deploy/build.sh release foreshockd foreshock foreshock_python
 	@/usr/bin/python3 tests/lab/run.py build/release --captures '$(CAPTURES)' --seeds $(SEEDS)
 
-proxy-lab: ## proxies of a small MoE, broken like their original; SEEDS seeds; hours; writes docs/proxy.md, failures.md
+proxy-lab: ## proxies of a small MoE, broken like their original; SEEDS seeds; an hour; writes docs/proxy.md, failures.md
 	@deploy/install-deps.sh build test
 	@deploy/build.sh release foreshock foreshock-proxy foreshock_python
 	@/usr/bin/python3 tests/lab/proxy_evidence.py build/release --work '$(EVIDENCE)' --seeds $(SEEDS)

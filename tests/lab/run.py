@@ -27,11 +27,11 @@ from typing import Any, Callable, Iterable
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "client/python/examples"
 PAGE = ROOT / "docs/detection.md"
-MARKS = {"pretrain": ("<!-- lab:begin -->", "<!-- lab:end -->"),
-         "rl": ("<!-- lab-rl:begin -->", "<!-- lab-rl:end -->")}
+TABLES = {"pretrain": "lab", "rl": "lab-rl"}
 sys.path[:0] = [str(EXAMPLES), str(ROOT / "tests/support/python")]
 
 from daemon_process import Daemon, cli  # noqa: E402
+from pages import write_table  # noqa: E402
 
 # Steps that let the fault show what it does; the injection is at 400, in --mode rl at 200.
 STEPS = {
@@ -189,16 +189,6 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2g}"
 
 
-def write(mode: str, lines: list[str]) -> None:
-    begin, end = MARKS[mode]
-    page = PAGE.read_text()
-    head, _, rest = page.partition(begin)
-    _, found, tail = rest.partition(end)
-    if not found:
-        raise ValueError(f"{PAGE}: the marks {begin} and {end} are not there, in this order")
-    PAGE.write_text(f"{head}{begin}\n" + "\n".join(lines) + f"\n{end}{tail}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -235,7 +225,7 @@ def main() -> int:
                     continue
                 print("\n".join(make(runs)), flush=True)
                 if not given.dry_run and chosen == known:
-                    write(mode, make(runs))
+                    write_table(PAGE, TABLES[mode], make(runs))
     return 0
 
 
