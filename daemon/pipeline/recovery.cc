@@ -199,6 +199,10 @@ absl::Status RunState::PrimeRules(const Store& store) {
   FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, recent, visit));
   begin_through(attempts_.rbegin()->first);
   steps_to_remember_ = primed;
+  LogInfo("pipeline",
+          judged.attempt > 0 ? "rules go on from what they remembered of a run"
+                             : "rules were shown a run from its first stored step",
+          {{"run", run_}, {"steps_shown", absl::StrCat(primed)}});
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -15,11 +16,16 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
+import grpc  # noqa: E402
+
+import contract  # noqa: E402
 from daemon_process import Daemon, cli, wait_until  # noqa: E402
+from push_once import push  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "tests/data/captures/h_const_101.fscap"
 FORESHOCKD, FORESHOCK = "", ""
+V1 = contract.load()
 RULES = """\
 groups:
   - name: g
@@ -28,6 +34,17 @@ groups:
         indicator: train.loss
         threshold: {{above: 1000}}
         labels: {{severity: warning}}
+"""
+ANCHORED = """\
+groups:
+  - name: g
+    rules:
+      - alert: high
+        indicator: train.loss
+        warm_up: judge
+        relative_rise: {above: 1.5}
+        baseline: {kind: anchored, samples: 6}
+        labels: {severity: warning}
 """
 RELOADED = "foreshock_config_last_reload_successful"
 
@@ -96,6 +113,31 @@ class Lifecycle(unittest.TestCase):
                     self.committed(daemon)
                     cli(FORESHOCK, "status", server=daemon.grpc, check=0)
                     self.assertEqual(daemon.stop(), 0, daemon.log_text())
+
+    def test_a_killed_daemon_shows_its_rules_only_what_they_do_not_remember(self):
+        self.rules.write_text(ANCHORED)
+        daemon = self.daemon().start()
+        values = {step: 1.0 if step < 20 else 1.3 for step in range(5000)}
+        with grpc.insecure_channel(daemon.grpc) as channel:
+            push(V1.ingest_grpc.IngestServiceStub(channel), "long", ["loss"], 5000,
+                 lambda _, step: values[step])
+        daemon.kill()
+        daemon.start()
+        shown = re.search(r"rules go on from what they remembered of a run run=long steps_shown=(\d+)",
+                          daemon.log_text())
+        self.assertLess(int(shown.group(1)), 2049)
+        self.assertEqual(json.loads(daemon.get("/api/v1/alerts?run=long")[1])["alerts"], [])
+        # 1.6 is far from the first steps, which were not shown, and not from the newest.
+        with grpc.insecure_channel(daemon.grpc) as channel:
+            push(V1.ingest_grpc.IngestServiceStub(channel), "long", ["loss"], 5010,
+                 lambda _, step: 1.6, first=5000)
+        alerts = json.loads(daemon.get("/api/v1/alerts?run=long")[1])["alerts"]
+        self.assertEqual([(a["rule"], a["baseline"]) for a in alerts], [("high", 1.0)])
+        self.rules.write_text(ANCHORED.replace("1.5", "1.55"))  # another rule remembers nothing
+        daemon.kill()
+        daemon.start()
+        self.assertRegex(daemon.log_text(), r"shown a run from its first stored step run=long "
+                                            r"steps_shown=5010")
 
     def test_sighup_with_good_rules_takes_them(self):
         daemon = self.daemon().start()

@@ -8,10 +8,10 @@ BATCH = 2000
 V1 = contract.load()
 
 
-def push(stub, run, names, steps, of):
-    """Scalars `names` of one rank at every step; `of(i, step)` is a value."""
+def push(stub, run, names, steps, of, first=0):
+    """Scalars `names` of one rank at the steps [first, steps); `of(i, step)` is a value."""
     hello = V1.ingest.Hello(run=run, launch_id="one", client_instance=f"bench-{run}", world_size=1)
-    for begin in range(0, steps, BATCH):
+    for begin in range(first, steps, BATCH):
         request = V1.ingest.PushOnceRequest(hello=hello)
         for step in range(begin, min(begin + BATCH, steps)):
             report = request.reports.add(seq=step + 1, step=step, time_unix_ns=time.time_ns(),
