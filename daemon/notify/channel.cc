@@ -61,12 +61,6 @@ void Channel::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end
   inbox_run_ends_[run] = end;
 }
 
-void Channel::DropRun(const std::string& run) {
-  MutexLock lock(&mutex_);
-  std::erase_if(inbox_, [&run](const auto& item) { return item.second.row->alert().run() == run; });
-  inbox_dropped_.insert(run);
-}
-
 void Channel::OfferChange(const RunChange& change) {
   if (!options_.changes) return;
   for (const LabelMatcher& matcher : options_.match) {  // a run has no other label
@@ -104,11 +98,9 @@ absl::Time Channel::Turn(bool last) {
 
 void Channel::TakeInbox() {
   std::map<std::string, Offered> offered;
-  std::set<std::string> dropped;
   {
     MutexLock lock(&mutex_);
     offered = std::exchange(inbox_, {});
-    dropped = std::exchange(inbox_dropped_, {});
     for (RunChange& change : std::exchange(inbox_changes_, {})) {
       changes_.push_back(std::move(change));
       if (changes_.size() > kChangesMax) changes_.pop_front();
@@ -120,11 +112,6 @@ void Channel::TakeInbox() {
         run_ends_.erase(run);
       }
     }
-  }
-  for (const std::string& run : dropped) {
-    run_ends_.erase(run);
-    std::erase_if(entries_,
-                  [&run](const auto& item) { return item.second.row->alert().run() == run; });
   }
   for (auto& [id, item] : offered) {
     Entry& entry = entries_[id];
@@ -171,9 +158,12 @@ Channel::Need Channel::NeedOf(Entry* entry, absl::Time now) {
   const Severity severity = SeverityOf(row.alert());
   const bool over = IsOver(*entry, now);
   // What was told as over with its run is told anew when somebody speaks for the run again.
-  const bool goes_on =
-      row.alert().state() != v1::ALERT_STATE_RESOLVED && !run_ends_.contains(row.alert().run());
-  const bool news = told.has_value() ? !over && severity > *told : goes_on || !WasTold(delivery);
+  const auto run_end = run_ends_.find(row.alert().run());
+  const bool ended = run_end != run_ends_.end();
+  const bool deleted = ended && run_end->second.deleted;
+  const bool goes_on = row.alert().state() != v1::ALERT_STATE_RESOLVED && !ended;
+  const bool untold = !WasTold(delivery) && !deleted;
+  const bool news = told.has_value() ? !over && severity > *told : goes_on || untold;
   const bool refused = entry->refused.has_value() && *entry->refused >= severity;
   const bool taken_on =
       row.alert().has_acknowledgement() &&

@@ -76,7 +76,6 @@ class Channel {
   // What fires in the run will not end by itself any more; unset: somebody speaks for it (again),
   // and what was told as over with the run is told anew if it is offered and fires.
   void SetRunEnd(const std::string& run, const std::optional<RunEnd>& end);
-  void DropRun(const std::string& run);
   // At most kChangesMax wait; the oldest are forgotten.
   void OfferChange(const RunChange& change);
   static constexpr size_t kChangesMax = 64;
@@ -156,7 +155,6 @@ class Channel {
   mutable Mutex mutex_;
   std::map<std::string, Offered> inbox_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::optional<RunEnd>> inbox_run_ends_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> inbox_dropped_ ABSL_GUARDED_BY(mutex_);
   std::vector<RunChange> inbox_changes_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };

@@ -44,6 +44,7 @@ struct RunEnd {
   std::string why{};  // "the run failed"
   absl::Time at{};
   absl::Time told_at{};  // its alerts are told as over from then on
+  bool deleted = false;  // and those that nobody was told of are none any more
 };
 
 enum class MessageKind { kFiring, kAcknowledged, kResolved };

@@ -110,17 +110,29 @@ void Outbox::Offer(const model::AlertRow& row) {
 
 void Outbox::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
   MutexLock lock(&mutex_);
-  run_ends_.erase(run);
-  if (end.has_value()) run_ends_[run] = *end;
-  for (const auto& worker : workers_) worker->channel->SetRunEnd(run, end);
+  TellRunEnd(run, end);
 }
 
 void Outbox::DropRun(const std::string& run) {
   MutexLock lock(&mutex_);
+  std::optional<RunEnd> end;
+  if (KnowsAlertOf(run)) {
+    const absl::Time now = deps_.clock->Now();
+    end = RunEnd{.why = "the run was deleted", .at = now, .told_at = now, .deleted = true};
+  }
+  TellRunEnd(run, end);
+  for (const auto& worker : workers_) Wake(worker.get());
+}
+
+bool Outbox::KnowsAlertOf(const std::string& run) const {
+  return std::any_of(alerts_.begin(), alerts_.end(),
+                     [&run](const auto& known) { return known.second.row->alert().run() == run; });
+}
+
+void Outbox::TellRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
   run_ends_.erase(run);
-  std::erase_if(alerts_,
-                [&run](const auto& known) { return known.second.row->alert().run() == run; });
-  for (const auto& worker : workers_) worker->channel->DropRun(run);
+  if (end.has_value()) run_ends_[run] = *end;
+  for (const auto& worker : workers_) worker->channel->SetRunEnd(run, end);
 }
 
 void Outbox::OfferChange(const RunChange& change) {
@@ -239,6 +251,11 @@ void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) 
     known->second.done.insert(channel);
     if (known->second.done.size() < workers_.size()) return;
     alerts_.erase(known);
+    const std::string& run = row.alert().run();
+    const auto end = run_ends_.find(run);
+    if (end != run_ends_.end() && end->second.deleted && !KnowsAlertOf(run)) {
+      TellRunEnd(run, std::nullopt);
+    }
   }
   // A newer row may be on its way: it has the last word.
   const absl::Status status = deps_.update(row.alert().run(), id, [&row](model::AlertRow* stored) {

@@ -68,6 +68,8 @@ class Outbox {
   // The run has ended; unset: somebody speaks for it (again). What still fires in it then has left
   // the outbox, if it had ended for long: offer it anew.
   void SetRunEnd(const std::string& run, const std::optional<RunEnd>& end);
+  // The run was deleted. Who was told of an alert of it is told that it is over; a restart before
+  // that forgets to.
   void DropRun(const std::string& run);
   // A run goes on in a new attempt.
   void OfferChange(const RunChange& change);
@@ -105,6 +107,9 @@ class Outbox {
   void End(const Workers& workers, absl::Duration grace);
   absl::Status Record(const model::AlertRow& row, const model::Delivery& delivery);
   void Done(size_t channel, const model::AlertRow& row, uint64_t version);
+  bool KnowsAlertOf(const std::string& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellRunEnd(const std::string& run, const std::optional<RunEnd>& end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Deps deps_;

@@ -396,15 +396,27 @@ TEST_F(ChannelTest, WhatIsRecordedFirstIsNotToldBefore) {
   EXPECT_THAT(receiver_.got, ElementsAre("firing a", "resolved a"));
 }
 
-TEST_F(ChannelTest, ADeletedRunIsForgotten) {
-  Make({.group_wait = absl::Seconds(5)});
-  Offer(Firing("a"));
-  Turn();
-  channel_->DropRun("exp-42");
-  Offer(Firing("b", "warning", "other"));
-  After(absl::Seconds(5));
-  After(absl::Seconds(5));
-  EXPECT_THAT(receiver_.got, ElementsAre("firing b"));
+TEST_F(ChannelTest, ADeletedRunIsOverForThoseWhoWereToldAndNoNewsForOthers) {
+  for (const bool recorded_first : {false, true}) {
+    receiver_.got.clear();
+    stored_.clear();
+    store_answer_ = absl::OkStatus();
+    Make({.group_wait = absl::Seconds(5), .recorded_first = recorded_first});
+    Offer(Firing("told"));
+    Turn();
+    After(absl::Seconds(5));
+    Offer(Firing("waits"));
+    Offer(Firing("b", "warning", "other"));
+    Turn();
+    store_answer_ = absl::NotFoundError("no such run");  // its rows are gone
+    const absl::Time now = clock_.Now();
+    channel_->SetRunEnd(
+        "exp-42", RunEnd{.why = "the run was deleted", .at = now, .told_at = now, .deleted = true});
+    After(absl::Seconds(5));
+    After(absl::Seconds(5));
+    EXPECT_THAT(receiver_.got, ElementsAre("firing told", "firing b", "resolved told"));
+    EXPECT_EQ(channel_->stats().pending, 0u);
+  }
 }
 
 TEST_F(ChannelTest, TheStateIsToldAgainAndAgainAndItsEndForAWhile) {

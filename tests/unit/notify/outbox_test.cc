@@ -26,7 +26,9 @@ class OutboxTest : public ::testing::Test {
                      .update = [this](const std::string&, const std::string& id,
                                       const std::function<void(model::AlertRow*)>& change) {
                        MutexLock lock(&mutex_);
-                       change(&rows_.at(id));
+                       const auto row = rows_.find(id);
+                       if (row == rows_.end()) return absl::NotFoundError("no such alert");
+                       change(&row->second);
                        changed_.NotifyAll();
                        return absl::OkStatus();
                      }});
@@ -102,6 +104,24 @@ TEST_F(OutboxTest, TellsEachReceiverOnceAndLeavesTheOutboxWhenItIsOver) {
     EXPECT_THAT(receiver->requests()[1], HasSubstr("\"status\":\"resolved\""));
   }
   EXPECT_EQ(outbox_->stats()["a"].results["sent"], 2u);
+}
+
+TEST_F(OutboxTest, ADeletedRunIsToldAsOverThoughItsRowsAreGone) {
+  HttpReceiver a(Good);
+  Start({Hook("a", a)});
+  Commit(*Firing("x", "critical"));
+  EXPECT_TRUE(WaitToldTo("x", "a"));
+  {
+    MutexLock lock(&mutex_);
+    rows_.clear();
+  }
+  outbox_->DropRun("exp-42");
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (a.requests().size() < 2 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  outbox_->Stop(absl::Seconds(5));
+  ASSERT_THAT(a.requests(), SizeIs(2));
+  EXPECT_THAT(a.requests()[1], HasSubstr("\"status\":\"resolved\""));
+  EXPECT_THAT(a.requests()[1], HasSubstr("the run was deleted, it fired until then"));
 }
 
 TEST_F(OutboxTest, OneThatHangsHoldsUpNobodyElseAndNotTheStop) {
