@@ -5,7 +5,9 @@
 """
 
 import json
+import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -77,9 +79,15 @@ def closed_daemon(binaries, folder):
 
 def each_view(binaries):
     """Starts a daemon with runs and a browser; (name, browser) of one drawn view after the other."""
+    binaries = binaries.resolve()
     with tempfile.TemporaryDirectory(prefix="foreshock_views_") as name:
         folder = pathlib.Path(name)
-        rules = [*sorted((ROOT / "rules").glob("*.yaml")), write_band_rules(folder)]
+        # Where a daemon would have them: the page shows paths.
+        os.chdir(folder)
+        shutil.copytree(ROOT / "rules", "rules", ignore=lambda *_: ["tests", "examples"])
+        write_band_rules(pathlib.Path("rules"))
+        rules = sorted(pathlib.Path("rules").glob("*.yaml"))
+        rules.remove(pathlib.Path("rules/band.yaml"))
         with Daemon(binaries / "foreshockd", folder, rules=rules) as daemon, \
                 Browser(f"http://{daemon.http}/") as browser:
             browser.open("runs")
@@ -120,6 +128,7 @@ def each_view(binaries):
 
 
 def main(binaries, output):
+    output = output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     for name, browser in each_view(binaries):
         browser.screenshot(output / f"{name}.png")
