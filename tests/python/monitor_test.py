@@ -217,11 +217,24 @@ class Sampled(Case):
                     self.assertEqual(self.routed(lambda logits: logits, prepare),
                                      corrected if strength else plain)
 
+    def test_groups_limit_the_choice_as_in_the_published_models(self):
+        # Groups {0, 1} and {2, 3}, a token takes one. Sigmoids: [.88 .27 .73 .5], [.27 .88 .5 .73],
+        # [.73 .5 .88 .27]: by their best expert the tokens take groups 0, 0, 1; by the sums of both,
+        # [1.15 1.23], [1.15 1.23], [1.23 1.15], groups 1, 1, 0.
+        for bias, pairs, load in ((None, [2, 0, 0, 0, 0, 1], [2, 2, 1, 1]),
+                                  (torch.zeros(4), [1, 0, 0, 0, 0, 2], [1, 1, 2, 2])):
+            def prepare(mlp, bias=bias):
+                mlp.n_group, mlp.topk_group, mlp.gate.scoring_func = 2, 1, "sigmoid"
+                if bias is not None:
+                    mlp.gate.register_buffer("e_score_correction_bias", bias)
+            with self.subTest(bias is not None):
+                self.assertEqual(self.routed(lambda logits: logits, prepare), ([(pairs, 3)], [load]))
+
     def test_a_choice_that_cannot_be_known_is_not_sent_and_said_once(self):
         def in_groups(mlp):
             mlp.n_group = 2
         for form, prepare, why in (
-                (lambda logits: logits, in_groups, "within 2 groups cannot be told"),
+                (lambda logits: logits, in_groups, "of its 2 groups of experts it is not known"),
                 (lambda logits: logits[:, :3], lambda mlp: None, "nor a routing map")):
             with self.subTest(why), self.assertLogs("foreshock", "WARNING") as log:
                 self.assertEqual(self.routed(form, prepare), ([], []))

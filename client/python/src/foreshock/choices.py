@@ -5,7 +5,9 @@
 Gates differ: some put out the chosen indices, some a routing map, a linear one logits only. From
 logits the choice is that of the k largest: of the logits, or, where a correction bias is kept beside
 them, of softmax or sigmoid plus that bias, which is how those who balance by a bias define it
-(DeepSeek-V3, arXiv:2412.19437, 2.1.2). Nobody can tell from outside how groups limit it.
+(DeepSeek-V3, arXiv:2412.19437, 2.1.2). Where the experts stand in groups of which a token takes some,
+a group counts by its two best experts if there is a bias and by its best one if there is none, as in
+the published models (DeepSeek-V3 and V2).
 """
 
 from __future__ import annotations
@@ -39,14 +41,26 @@ def told(layer: RouterLayer, output: Any) -> torch.Tensor:
             f"{layer.path} puts out neither logits [tokens, {experts}] nor chosen experts "
             f"[tokens, {k}] nor a routing map"
         )
-    if layer.groups > 1:
-        raise Untold(
-            f"{layer.path} puts out scores only, and routing within {layer.groups} groups cannot "
-            "be told from them"
-        )
     scores = output.detach().reshape(-1, experts)
     correction = layer.correction_bias()
     if correction is not None:
         scores = scores.float().sigmoid() if layer.sigmoid else scores.float().softmax(-1)
         scores = scores + correction
+    if layer.groups > 1:
+        scores = _within_groups(layer, scores, corrected=correction is not None)
     return scores.topk(k, dim=-1).indices
+
+
+def _within_groups(layer: RouterLayer, scores: torch.Tensor, corrected: bool) -> torch.Tensor:
+    """`scores` [tokens, experts], -inf outside of the groups that a token takes."""
+    size = layer.experts // layer.groups
+    if not 0 < layer.groups_taken <= layer.groups or size * layer.groups != layer.experts:
+        raise Untold(
+            f"{layer.path} puts out scores only, and of its {layer.groups} groups of experts it is "
+            "not known how many a token takes"
+        )
+    grouped = scores.unflatten(-1, (layer.groups, size))
+    best = grouped.topk(min(2, size), dim=-1).values.sum(-1) if corrected else grouped.amax(-1)
+    outside = torch.ones_like(best, dtype=torch.bool)
+    outside.scatter_(-1, best.topk(layer.groups_taken, dim=-1).indices, False)
+    return grouped.masked_fill(outside.unsqueeze(-1), float("-inf")).flatten(-2)

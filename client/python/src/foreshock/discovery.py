@@ -67,6 +67,7 @@ class RouterLayer:
     sigmoid: bool
     groups: int
     shared_experts: int
+    groups_taken: int = 0  # by a token; 0: not known
     bias_at: tuple[torch.nn.Module, str] | None = None  # where the correction bias is kept
 
     def correction_bias(self) -> torch.Tensor | None:
@@ -371,6 +372,7 @@ def _router_at(
             score == "sigmoid",
             _size("groups", gate, module, model),
             _size("shared_experts", module, model),
+            _size("groups_taken", gate, module, model),
             _correction_bias(experts, gate, module),
         )
     return None

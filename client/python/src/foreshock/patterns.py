@@ -95,6 +95,7 @@ SIZES = {
     "top_k": ("top_k", "topk", "num_experts_per_tok", "moe_router_topk", "k"),
     "experts": ("n_routed_experts", "num_experts", "num_local_experts", "num_moe_experts"),
     "groups": ("n_group", "moe_router_num_groups"),
+    "groups_taken": ("topk_group", "moe_router_group_topk"),
     "shared_experts": ("n_shared_experts",),
 }  # fmt: skip
 SCORE_NAMES = ("scoring_func", "score_function", "moe_router_score_function")
