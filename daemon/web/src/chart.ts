@@ -205,6 +205,11 @@ export class LineChart {
           y: {
             type: this.yType(drawing),
             ticks: {maxTicksLimit: 6, callback: (value) => compact(Number(value))},
+            // Of zeros alone the library makes -1 to 1, and most of what is 0 cannot be less.
+            afterDataLimits: (scale) => {
+              const {min, max} = scale.getMinMax(true);
+              if (scale.type === "linear" && min === 0 && max === 0) scale.min = 0;
+            },
             afterFit: (scale) => {
               scale.width = AXIS_PX;
             }
