@@ -10,7 +10,7 @@ namespace foreshock {
 namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
-// bytes are held by MemoryTest.ItsFormHasAVersion.
+// bytes are held by RestartTest.TheFormOfTheMemoryHasAVersion.
 constexpr uint32_t kMemoryVersion = 1;
 
 }  // namespace
