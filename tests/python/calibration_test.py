@@ -226,6 +226,12 @@ class CalibrateTest(unittest.TestCase):
 
     def test_what_cannot_be_counted_is_an_error_and_leaves_no_file(self):
         ids = torch.randint(VOCAB, (1, 4))
+
+        def put_out(form):
+            model = Model()
+            model.model.layers[1].mlp.gate.forward = lambda x: form(torch.arange(4 * E).view(4, E) % E)
+            return lambda: foreshock.calibrate(model, [ids], self.path)
+
         calls = [
             (lambda: foreshock.calibrate(nn.Linear(2, 2), [ids], self.path, model_type="olmoe"),
              "no router found"),
@@ -234,6 +240,13 @@ class CalibrateTest(unittest.TestCase):
             (lambda: foreshock.calibrate(Model(), [ids], self.path,
                                          mask=lambda batch: torch.ones(3)),
              "got 4 tokens, the mask has 3"),
+            (put_out(lambda e: (e.float(), e < K + 1)),
+             r"layers.1.mlp.gate does not choose 2 of its 8 experts for 4 of 4 tokens; allowed: 2 "),
+            (put_out(lambda e: (e.float(), (e < K) & (torch.arange(4) != 2).view(4, 1))),
+             "does not choose 2 of its 8 experts for 1 of 4 tokens"),
+            (put_out(lambda e: (e[:, :K] + E - 1, torch.ones(4, K))),
+             "does not choose 2 of its 8 experts for 4 of 4 tokens"),
+            (put_out(lambda e: (e[:, :K], e[:, K:2 * K])), "puts out 2 tensors"),
         ]
         for call, words in calls:
             with self.assertRaisesRegex(ValueError, words):

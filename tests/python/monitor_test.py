@@ -17,6 +17,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import foreshock
+from foreshock import choices
+from foreshock.discovery import discover
 from foreshock.sampling import Sampling, load
 from foreshock.v1 import capture_pb2 as capture
 from google.protobuf import json_format
@@ -188,10 +190,16 @@ class Sampled(Case):
     def test_what_was_chosen_is_read_off_whatever_a_gate_puts_out(self):
         chosen = torch.tensor([[2, 0], [1, 3], [0, 2]])
         routing = torch.zeros(3, 4, dtype=torch.bool).scatter(1, chosen, True)
+        mask = torch.ones(3, 4, 4, dtype=torch.bool)  # token, expert, place among 4
         for name, form in {"logits": lambda logits: logits,
                            "indices": lambda logits: (chosen.int(), torch.ones(3, 2)),
                            "indices beside logits": lambda logits: (-logits, chosen),
-                           "map": lambda logits: (-logits, routing)}.items():
+                           "map": lambda logits: (-logits, routing),
+                           "map and dispatch mask": lambda logits: (mask, routing),
+                           "indices and a mask": lambda logits: (mask, chosen),
+                           "indices twice": lambda logits: (chosen, chosen),
+                           "indices and others": lambda logits: (torch.ones(5, 2).int(), chosen),
+                           "probabilities": lambda logits: logits.softmax(-1)}.items():
             with self.subTest(name):
                 self.assertEqual(self.routed(form), ([([0, 2, 0, 0, 1, 0], 3)], [[2, 1, 2, 1]]))
 
@@ -200,9 +208,32 @@ class Sampled(Case):
         self.assertEqual(self.routed(lambda logits: (logits, routing)),
                          ([([0, 2, 0, 0, 0, 0], 2)], [[2, 1, 2, 0]]))
 
+    def test_a_row_with_more_experts_than_k_counts_in_the_load_alone(self):
+        routing = torch.tensor([[1, 0, 1, 0], [1, 1, 0, 1], [1, 0, 1, 0]], dtype=torch.bool)
+        self.assertEqual(self.routed(lambda logits: (logits, routing)),
+                         ([([0, 2, 0, 0, 0, 0], 2)], [[3, 1, 2, 1]]))
+
+    def test_an_index_that_is_no_experts_number_counts_nowhere(self):
+        for wrong in (4, -1, -9, 2**40):
+            with self.subTest(wrong):
+                chosen = torch.tensor([[2, 0], [1, wrong], [0, 2]])
+                self.assertEqual(self.routed(lambda logits, chosen=chosen: chosen),
+                                 ([([0, 2, 0, 0, 0, 0], 2)], [[2, 1, 2, 0]]))
+
+    def test_what_was_chosen_is_read_off_without_waiting_for_a_device(self):
+        layer = discover(Decoder(depth=1)).routers[0]
+        layer.gate.register_buffer("correction", torch.empty(4, device="meta"))
+        layer.bias_at, layer.groups, layer.groups_taken = (layer.gate, "correction"), 2, 1
+        for dtype, columns in ((torch.bool, 4), (torch.int32, 2), (torch.float32, 4)):
+            with self.subTest(dtype):  # reading a meta tensor would raise
+                output = torch.empty(3, columns, dtype=dtype, device="meta")
+                index, load = choices.told(layer, output, 3)
+                self.assertEqual((index.shape, index.dtype), ((3, 2), torch.int64))
+                self.assertEqual((load.shape, load.dtype), ((4,), torch.int64))
+
     def test_a_correction_bias_chooses_with_the_scores_wherever_it_is_kept(self):
         # Sigmoid of the logits: [.88 .27 .73 .5], [.27 .88 .5 .73], [.73 .5 .88 .27]; with the bias
-        # expert 1 takes a place in each. Softmax of the first: [.61 .03 .22 .08].
+        # expert 1 takes a place in each. Softmax of the first: [.64 .03 .24 .09].
         bias = torch.tensor([0.0, 0.5, 0.0, 0.0])
         for holder in ("gate", "block"):
             for score, strength in (("sigmoid", 1), ("softmax", 1), ("sigmoid", 0)):
@@ -214,8 +245,22 @@ class Sampled(Case):
                 with self.subTest(holder=holder, score=score, strength=strength):
                     corrected = ([([1, 0, 1, 0, 1, 0], 3)], [[1, 3, 1, 1]])
                     plain = ([([0, 2, 0, 0, 1, 0], 3)], [[2, 1, 2, 1]])
-                    self.assertEqual(self.routed(lambda logits: logits, prepare),
-                                     corrected if strength else plain)
+                    expected = corrected if strength else plain
+                    self.assertEqual(self.routed(lambda logits: logits, prepare), expected)
+
+    def test_a_correction_bias_is_added_to_probabilities_as_they_are(self):
+        # Sigmoids as above; softmax [.64 .03 .24 .09], [.03 .64 .09 .24], [.24 .09 .64 .03]. The
+        # score function once more brings a row within .17, and expert 1 would win by its bias.
+        for score, strength in (("sigmoid", 0.2), ("softmax", 0.12)):
+            def prepare(mlp, score=score, strength=strength):
+                mlp.gate.register_buffer("e_score_correction_bias",
+                                         torch.tensor([0.0, strength, 0.0, 0.0]))
+                mlp.gate.scoring_func = score
+            apply = torch.sigmoid if score == "sigmoid" else lambda logits: logits.softmax(-1)
+            for form in (lambda logits: logits, apply):
+                with self.subTest(score=score, applied=form is apply):
+                    self.assertEqual(self.routed(form, prepare),
+                                     ([([0, 2, 0, 0, 1, 0], 3)], [[2, 1, 2, 1]]))
 
     def test_groups_limit_the_choice_as_in_the_published_models(self):
         # Groups {0, 1} and {2, 3}, a token takes one. Sigmoids: [.88 .27 .73 .5], [.27 .88 .5 .73],
@@ -235,7 +280,15 @@ class Sampled(Case):
             mlp.n_group = 2
         for form, prepare, why in (
                 (lambda logits: logits, in_groups, "of its 2 groups of experts it is not known"),
-                (lambda logits: logits[:, :3], lambda mlp: None, "nor a routing map")):
+                (lambda logits: logits[:, :3], lambda mlp: None, "nor a routing map"),
+                (lambda logits: logits.repeat(2, 1), lambda mlp: None, "neither scores"),
+                (lambda logits: logits.int(), lambda mlp: None, "neither scores"),
+                (lambda logits: torch.ones(3, 4, 4).bool(), lambda mlp: None, "nor a routing map"),
+                (lambda logits: torch.ones(5, 2).int(), lambda mlp: None, "nor chosen experts"),
+                (lambda logits: (torch.ones(3, 2).int(), torch.ones(3, 2).long()),
+                 lambda mlp: None, "puts out 2 tensors [tokens, 2]"),
+                (lambda logits: (logits > 0, logits > 1), lambda mlp: None,
+                 "puts out 2 tensors [tokens, 4]")):
             with self.subTest(why), self.assertLogs("foreshock", "WARNING") as log:
                 self.assertEqual(self.routed(form, prepare), ([], []))
                 self.assertEqual(len([line for line in log.output if why in line]), 1)

@@ -110,19 +110,21 @@ class RouterSums:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(chosen experts, their gates), both [T, k]: what the gate put out, where it says so."""
         layer = self.layer
-        chosen = choices.told(layer, output)
-        if bool((chosen < 0).any()):
+        chosen, _ = choices.told(layer, output, len(probabilities))
+        wrong = int((chosen < 0).any(-1).sum())
+        if wrong:
             raise ValueError(
-                f"{layer.path} drops choices; allowed: a model without a limit on the tokens of "
-                "an expert"
+                f"{layer.path} does not choose {layer.top_k} of its {layer.experts} experts for "
+                f"{wrong} of {len(chosen)} tokens; allowed: {layer.top_k} experts for each token, "
+                "without a limit on the tokens of an expert"
             )
         outputs = output if isinstance(output, (tuple, list)) else ()
         floats = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.is_floating_point()]
         for weights in floats:
-            if weights.shape[-1] == layer.top_k:
+            if weights.shape[-1] == layer.top_k and weights.numel() == chosen.numel():
                 return chosen, weights.reshape(-1, layer.top_k)
         for weights in floats:
-            if weights.shape[-1] == layer.experts:
+            if weights.shape[-1] == layer.experts and weights.numel() == probabilities.numel():
                 return chosen, weights.reshape(-1, layer.experts).gather(1, chosen)
         return chosen, self._normalised(probabilities.gather(1, chosen))
 

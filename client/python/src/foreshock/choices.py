@@ -1,54 +1,99 @@
 """Which experts a gate chose, read off what its forward put out.
 
-    choices.told(router, output)    # [tokens, k], -1 where a choice was dropped
+    index, load = choices.told(router, output, tokens)    # [tokens, k], [experts]
 
-Gates differ: some put out the chosen indices, some a routing map, a linear one logits only. From
-logits the choice is that of the k largest: of the logits, or, where a correction bias is kept beside
-them, of softmax or sigmoid plus that bias, which is how those who balance by a bias define it
-(DeepSeek-V3, arXiv:2412.19437, 2.1.2). Where the experts stand in groups of which a token takes some,
+Gates differ: some put out the chosen indices, some a routing map, a linear one logits only, some
+probabilities, which are told from logits by lying all in 0..1. From either the choice is that of the
+k largest, or, where a correction bias is kept beside them, of the k largest sums of probability and
+bias, which is how those who balance by a bias define it (DeepSeek-V3, arXiv:2412.19437, 2.1.2). Where the experts stand in groups of which a token takes some,
 a group counts by its two best experts if there is a bias and by its best one if there is none, as in
 the published models (DeepSeek-V3 and V2).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import torch
 
 from foreshock.discovery import RouterLayer
+
+BOOLS = (torch.bool,)
+INTEGERS = (torch.int32, torch.int64)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class Untold(ValueError):
     """The output does not say what was chosen; the message tells why."""
 
 
-def told(layer: RouterLayer, output: Any) -> torch.Tensor:
-    """int64 [tokens, k], expert numbers, each once in a row; -1 at the end of a row where a routing
-    map has fewer than k. Raises Untold."""
+def told(layer: RouterLayer, output: Any, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of a forward of `tokens` tokens: int64 [tokens, k], expert numbers; int64 [experts], how often
+    each expert was chosen. Never waits for a device. Raises Untold.
+
+    A row of a routing map with more or fewer than k experts is -1 throughout, but counts in the
+    second. An index that is put out and is no expert's number is -1 and counts nowhere; one that is
+    put out twice in a row is there twice and counts twice.
+    """
     k, experts = layer.top_k, layer.experts
     outputs = output if isinstance(output, (tuple, list)) else (output,)
-    tensors = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.dim() >= 2]
-    for tensor in tensors:
-        if tensor.dtype == torch.bool and tensor.shape[-1] == experts:
-            routed, index = tensor.reshape(-1, experts).int().topk(k, dim=-1)
-            return index.masked_fill(routed == 0, -1)
-    for tensor in tensors:
-        if tensor.dtype in (torch.int32, torch.int64) and tensor.shape[-1] == k:
-            return tensor.reshape(-1, k).long()
-    if not isinstance(output, torch.Tensor) or output.shape[-1] != experts:
+    routing = _only(layer, outputs, BOOLS, tokens, experts)
+    if routing is not None:
+        index = routing.int().topk(k, dim=-1).indices
+        return index.masked_fill(routing.sum(-1, keepdim=True) != k, -1), routing.sum(0)
+    index = _only(layer, outputs, INTEGERS, tokens, k)
+    index = _best(layer, output, tokens) if index is None else index.long()
+    missing = (index < 0) | (index >= experts)
+    behind = index.masked_fill(missing, experts).reshape(-1)  # counted behind the experts
+    load = torch.zeros(experts + 1, dtype=torch.int64, device=index.device)
+    load = load.scatter_add_(0, behind, torch.ones_like(behind))[:experts]
+    return index.masked_fill(missing, -1), load
+
+
+def _only(
+    layer: RouterLayer,
+    outputs: Sequence[Any],
+    dtypes: Sequence[torch.dtype],
+    tokens: int,
+    columns: int,
+) -> torch.Tensor | None:
+    """The tensor [..., columns] with a row for each token, as [tokens, columns]; None if there is
+    none. Raises Untold where there are several."""
+    found = {
+        id(t): t.detach().reshape(tokens, columns)
+        for t in outputs
+        if isinstance(t, torch.Tensor)
+        and t.dtype in dtypes
+        and t.dim() >= 2
+        and t.shape[-1] == columns
+        and t.numel() == tokens * columns
+    }
+    if len(found) > 1:
         raise Untold(
-            f"{layer.path} puts out neither logits [tokens, {experts}] nor chosen experts "
-            f"[tokens, {k}] nor a routing map"
+            f"{layer.path} puts out {len(found)} tensors [tokens, {columns}] of whole numbers or "
+            "bools, and which of them says what was chosen is not known; allowed: one"
         )
-    scores = output.detach().reshape(-1, experts)
+    return next(iter(found.values()), None)
+
+
+def _best(layer: RouterLayer, output: Any, tokens: int) -> torch.Tensor:
+    """int64 [tokens, k], chosen by the logits or probabilities that the gate put out."""
+    scores = _only(layer, (output,), FLOATS, tokens, layer.experts)
+    if scores is None:
+        raise Untold(
+            f"{layer.path} puts out neither scores [tokens, {layer.experts}] nor chosen experts "
+            f"[tokens, {layer.top_k}] nor a routing map [tokens, {layer.experts}] of its input's "
+            "tokens"
+        )
     correction = layer.correction_bias()
     if correction is not None:
-        scores = scores.float().sigmoid() if layer.sigmoid else scores.float().softmax(-1)
-        scores = scores + correction
+        given = scores.float()
+        scores = given.sigmoid() if layer.sigmoid else given.softmax(-1)
+        probabilities = ((given >= 0) & (given <= 1)).all()  # not read here: it is on the device
+        scores = torch.where(probabilities, given, scores) + correction
     if layer.groups > 1:
         scores = _within_groups(layer, scores, corrected=correction is not None)
-    return scores.topk(k, dim=-1).indices
+    return scores.topk(layer.top_k, dim=-1).indices
 
 
 def _within_groups(layer: RouterLayer, scores: torch.Tensor, corrected: bool) -> torch.Tensor:

@@ -82,8 +82,8 @@ class RouterTap:
         return scores, counts, None if bias is None else bias.clone()
 
     def take_choices(self) -> list[torch.Tensor]:
-        """The chosen experts [tokens, k] of each forward of the step, int16 or int32, -1 where one
-        was dropped; empties the list. There are none where the gate's output does not say them."""
+        """The chosen experts [tokens, k] of each forward of the step, int16 or int32, -1 where a
+        token has no k of them; empties the list. None where the gate's output does not say them."""
         taken, self._choices = self._choices, []
         return taken
 
@@ -98,14 +98,14 @@ class RouterTap:
             return
         try:
             with torch.no_grad():
+                tokens = inputs[0].detach().reshape(-1, self.layer.hidden)
                 if self.armed:
-                    self._sample(gate, inputs)
-                self._look_at_choice(output)
+                    self._sample(gate, tokens)
+                self._look_at_choice(output, len(tokens))
         except Exception as error:
             self._failed(f"router {self.layer.path}", error)
 
-    def _sample(self, gate: Any, inputs: Any) -> None:
-        tokens = inputs[0].detach().reshape(-1, self.layer.hidden)
+    def _sample(self, gate: Any, tokens: torch.Tensor) -> None:
         room = self._tokens_max - self._sampled
         if room <= 0 or tokens.shape[0] == 0:
             return
@@ -117,22 +117,17 @@ class RouterTap:
         self._scores.append(logits)
         self._sampled += sample.shape[0]
 
-    def _look_at_choice(self, output: Any) -> None:
+    def _look_at_choice(self, output: Any, tokens: int) -> None:
         """The assignments of all tokens, where the gate's output says them."""
         if self.layer.top_k == 0:
             return
         try:
-            index = choices.told(self.layer, output)
+            index, load = choices.told(self.layer, output, tokens)
         except choices.Untold as reason:
             self._untold(reason)
             return
         if self.armed:
-            experts = self.layer.experts
-            counts = torch.zeros(experts + 1, dtype=torch.int64, device=index.device)
-            flat = index.reshape(-1)  # -1, a dropped choice, is counted behind the experts
-            flat = torch.where(flat < 0, experts, flat)
-            counts = counts.scatter_add_(0, flat, torch.ones_like(flat))[:experts]
-            self._counts = counts if self._counts is None else self._counts + counts
+            self._counts = load if self._counts is None else self._counts + load
         if self.paired:
             # Only narrowed here: pairs are counted on the packer's thread.
             narrow = torch.int16 if self.layer.experts <= 1 << 15 else torch.int32
