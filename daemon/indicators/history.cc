@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "daemon/base/order_statistics.h"
@@ -30,9 +31,11 @@ void History::ObserveScalar(absl::string_view name, int64_t step, double value) 
   auto* window = const_cast<ScalarWindow*>(WindowOf(name));
   if (window == nullptr || step <= window->last_step) return;
   window->last_step = step;
-  double smoothed = value;
+  const float narrow = static_cast<float>(value);
+  const double stored = std::isfinite(narrow) ? narrow : value;
+  double smoothed = stored;
   if (window == &loss_) {
-    window->raw.push_back(value);
+    window->raw.push_back(stored);
     if (window->raw.size() > kSmoothing) window->raw.pop_front();
     smoothed = Median({window->raw.begin(), window->raw.end()});
   }
@@ -103,7 +106,8 @@ void History::ObserveLoad(uint32_t layer, int64_t step, absl::Span<const double>
     window.blocks.push_back({block_step, std::vector<double>(counts.size())});
   }
   std::vector<double>& sums = window.blocks.back().counts;
-  for (size_t e = 0; e < counts.size(); ++e) sums[e] += counts[e];
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  for (size_t e = 0; e < counts.size() && total > 0; ++e) sums[e] += counts[e] / total;
   // A block goes when the ones behind it reach back kLoadSteps.
   while (window.blocks.size() > 1 && window.blocks[1].first_step <= step - kLoadSteps + 1) {
     window.blocks.pop_front();

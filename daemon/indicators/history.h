@@ -1,8 +1,8 @@
 // What some indicators need of earlier steps of the attempt: the last losses and gradient norms
 // (spike scores) and the last steps of expert counts (dead experts). One per (run, attempt).
 //
-// Finish feeds it. After a restart it is rebuilt from stored points by the same calls, in step
-// order, before the first new step:
+// Finish feeds it. After a restart it goes on from what it remembered (Fields), or is rebuilt from
+// stored points by the same calls, in step order, before the first new step:
 //
 //   History history;
 //   for (const Point& p : last 1 100 points of train.loss) history.ObserveScalar("loss", p.step,
@@ -10,10 +10,10 @@
 //     history.ObserveScalar("grad_norm", p.step, p.value);
 //   history.ObserveTime(step, time) of the last step that had a time;
 //   for each step and layer of the last 210 steps:
-//     history.ObserveLoad(layer, step, counts);   // count_e = load.share_e * k * tokens / experts
+//     history.ObserveLoad(layer, step, shares);   // load.share
 //
 // Without the last loop load.dead_fraction is undefined ("warming_up") for 200 steps after the
-// restart; nothing else is lost.
+// restart; nothing else is lost. What is observed is taken as it is stored, so both ways agree.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "daemon/base/archive.h"
 
 namespace foreshock {
 
@@ -58,31 +59,45 @@ class History {
   };
   StepSeconds LastStepSeconds() const { return step_seconds_; }
 
-  // Assignments per expert of one layer in one step. Steps must increase per layer.
+  // Assignments per expert of one layer in one step, or shares: every step weighs the same. Steps
+  // must increase per layer.
   void ObserveLoad(uint32_t layer, int64_t step, absl::Span<const double> counts);
 
   // Share of experts with under 1 % of the even load over the last 200 to 209 steps. Empty until
   // the layer's counts span 200 steps, or when nothing was assigned.
   std::optional<double> DeadFraction(uint32_t layer) const;
 
+  // Between two steps.
+  void Fields(Archive* archive) {
+    archive->Take(&loss_, &grad_norm_, &judged_, &spikes_, &last_time_, &in_spike_, &load_);
+  }
+
  private:
   struct ScalarWindow {
     int64_t last_step = -1;
     std::deque<double> raw;       // at most 5, oldest first
     std::deque<double> smoothed;  // at most 21: the last one is judged against the others
+
+    void Fields(Archive* archive) { archive->Take(&last_step, &raw, &smoothed); }
   };
   struct Judged {
-    int64_t step;
-    bool spike_begins;
+    int64_t step = 0;
+    bool spike_begins = false;
+
+    void Fields(Archive* archive) { archive->Take(&step, &spike_begins); }
   };
   struct LoadBlock {
-    int64_t first_step;  // multiple of 10
+    int64_t first_step = 0;  // multiple of 10
     std::vector<double> counts;
+
+    void Fields(Archive* archive) { archive->Take(&first_step, &counts); }
   };
   struct LoadWindow {
     int64_t first_step = 0;
     int64_t last_step = -1;
     std::deque<LoadBlock> blocks;
+
+    void Fields(Archive* archive) { archive->Take(&first_step, &last_step, &blocks); }
   };
 
   const ScalarWindow* WindowOf(absl::string_view name) const;

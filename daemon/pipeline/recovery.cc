@@ -1,11 +1,14 @@
 // Reading a run back from the store: RunState::Load and what it needs.
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/pipeline/run_state.h"
@@ -16,17 +19,15 @@ namespace {
 
 // The steps in which History looks at every series (dead experts: 200 steps in blocks of ten).
 constexpr int64_t kHistorySteps = 300;
+// Of History's fields and their meaning; another number makes a restart read it back from points.
+constexpr uint32_t kHistoryVersion = 1;
 // Of what a run's rules remember; a run with more is judged from its start after a restart. Rows
 // that are larger than the store's write buffer would hold up the writes behind them.
 constexpr size_t kMemoryBytesMax = 16u << 20;
 
 // Feeds what Finish would have fed, from the stored points of a step.
 void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
-  std::map<uint32_t, std::vector<double>> counts_by_layer;
-  // Counts from shares: E q_e = share, q_e N = count, N = k T. Only their proportions over steps
-  // matter, so an unknown token count is as good as a constant one.
-  const double even = std::max<double>(1, static_cast<double>(step.row.tokens)) *
-                      std::max<uint32_t>(1, model.top_k()) / std::max<uint32_t>(1, model.experts());
+  std::map<uint32_t, std::vector<double>> shares_by_layer;
   history->ObserveTime(step.row.step, step.row.time_unix_ns);
   for (const Sample& sample : step.samples) {
     const SeriesKey& series = sample.series;
@@ -36,14 +37,36 @@ void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History
       history->ObserveScalar("grad_norm", step.row.step, sample.value);
     } else if (series.indicator == "load.share" && series.layer >= 0 && series.unit_id >= 0 &&
                series.unit_id < model.experts()) {
-      std::vector<double>& counts = counts_by_layer[static_cast<uint32_t>(series.layer)];
-      counts.resize(model.experts());
-      counts[static_cast<size_t>(series.unit_id)] = sample.value * even;
+      std::vector<double>& shares = shares_by_layer[static_cast<uint32_t>(series.layer)];
+      shares.resize(model.experts());
+      shares[static_cast<size_t>(series.unit_id)] = sample.value;
     }
   }
-  for (const auto& [layer, counts] : counts_by_layer) {
-    history->ObserveLoad(layer, step.row.step, counts);
+  for (const auto& [layer, shares] : shares_by_layer) {
+    history->ObserveLoad(layer, step.row.step, shares);
   }
+}
+
+std::string RememberHistory(History* history) {
+  uint32_t version = kHistoryVersion;
+  Archive archive;
+  archive.Take(&version);
+  history->Fields(&archive);
+  return archive.bytes();
+}
+
+int64_t KibOf(const model::JudgingRow& row) {
+  return static_cast<int64_t>(row.ByteSizeLong() >> 10);
+}
+
+std::optional<History> RecallHistory(absl::string_view bytes) {
+  uint32_t version = 0;
+  History history;
+  Archive archive(bytes);
+  archive.Take(&version);
+  if (version != kHistoryVersion) return std::nullopt;
+  history.Fields(&archive);
+  return archive.AtEnd() ? std::optional(std::move(history)) : std::nullopt;
 }
 
 }  // namespace
@@ -58,6 +81,9 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
   std::vector<model::AlertRow> unresolved;
   if (attempts_.empty()) return unresolved;
 
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> events, store.Events(run_));
+  std::copy_if(events.begin(), events.end(), std::back_inserter(declared_),
+               [](const model::EventRow& row) { return row.waits(); });
   evaluator_ = std::make_unique<Evaluator>(rules_, run_, row_.model());
   FORESHOCK_RETURN_IF_ERROR(PrimeRules(store));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));
@@ -125,21 +151,27 @@ absl::StatusOr<RunState::Judged> RunState::RecallRules(const Store& store) {
   if (!row->has_value()) return Judged();
   const model::JudgingRow& remembered = **row;
   const auto attempt = attempts_.find(remembered.attempt());
-  if (attempt == attempts_.end() || !evaluator_->Recall(remembered.memory())) return Judged();
+  std::optional<History> history = RecallHistory(remembered.history());
+  if (attempt == attempts_.end() || !history.has_value() ||
+      !evaluator_->Recall(remembered.memory())) {
+    return Judged();
+  }
+  attempt->second.history = *std::move(history);
   DeclarePlans(attempt->second);
-  remembered_kib_ = static_cast<int64_t>(remembered.memory().size() >> 10);
+  remembered_kib_ = KibOf(remembered);
   return Judged{.attempt = remembered.attempt(), .step = remembered.step()};
 }
 
 void RunState::RememberRules(StoreBatch* batch) {
-  const model::AttemptRow& newest = attempts_.rbegin()->second.row;
+  Attempt& newest = attempts_.rbegin()->second;
   steps_to_remember_ = 0;
   model::JudgingRow row;
-  row.set_attempt(newest.number());
-  row.set_step(newest.has_last_step() ? newest.last_step() : -1);
+  row.set_attempt(newest.row.number());
+  row.set_step(newest.row.has_last_step() ? newest.row.last_step() : -1);
   row.set_memory(evaluator_->Remember());
-  remembered_kib_ = static_cast<int64_t>(row.memory().size() >> 10);
-  if (row.memory().size() > kMemoryBytesMax) return;
+  row.set_history(RememberHistory(&newest.history));
+  remembered_kib_ = KibOf(row);
+  if (row.ByteSizeLong() > kMemoryBytesMax) return;
   batch->judging.push_back({run_, std::move(row)});
 }
 
@@ -160,21 +192,23 @@ absl::Status RunState::PrimeRules(const Store& store) {
 
   // Steps whose points have been downsampled have none to be judged by.
   FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw, store.RawFrom(run_, StepRange()));
-  int64_t last_step = 0;
-  int64_t first = judged.step + 1;
+  int64_t last_step = -1;
+  int64_t first = std::numeric_limits<int64_t>::max();  // of those that are not judged
   for (const auto& [number, attempt] : attempts_) {
     if (!attempt.row.has_last_step()) continue;
     last_step = attempt.row.last_step();
-    if (number > judged.attempt) first = std::min(first, attempt.row.first_step());
+    if (number < judged.attempt) continue;
+    const int64_t known = number == judged.attempt ? judged.step + 1 : 0;
+    first = std::min(first, std::max(known, attempt.row.first_step()));
   }
   int64_t primed = 0;
   const auto visit = [&](const ClosedStep& step) {
+    if (is_judged(step.row)) return true;
     const bool overtaken = step.row.attempt < begun;
     if (!overtaken) {
       begin_through(step.row.attempt);
       ObserveHistory(step, row_.model(), &attempts_.at(step.row.attempt).history);
     }
-    if (is_judged(step.row)) return true;
     ++primed;
     // Steps of an attempt that a newer one overtook, beyond the newer one's end, are not the past
     // of anything, but a resume is judged by them.
@@ -191,8 +225,9 @@ absl::Status RunState::PrimeRules(const Store& store) {
            (series.unit == Unit::kNone &&
             (series.indicator == "train.loss" || series.indicator == "train.grad_norm"));
   };
-  const StepRange recent{.first = std::max(raw, last_step - kHistorySteps)};
-  const StepRange old{.first = std::max(raw, first), .last = recent.first - 1};
+  first = std::max(raw, first);
+  const StepRange recent{.first = std::max(first, last_step - kHistorySteps)};
+  const StepRange old{.first = first, .last = recent.first - 1};
   if (old.first <= old.last) {
     FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, old, visit, used));
   }

@@ -90,6 +90,9 @@ RunState::Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now
     evaluator_ = std::make_unique<Evaluator>(rules_, run_, attempt.model);
   }
   BeginJudging(number);
+  // Steps that the new attempt runs again are read back as its own, so this is the last chance to
+  // know what the rules saw in the old ones.
+  if (number > 1) RememberRules(batch);
   return attempt;
 }
 
@@ -101,6 +104,7 @@ void RunState::BeginJudging(uint32_t number) {
     if (other >= number || !before.row.has_last_step()) continue;
     start.reached = std::max(start.reached.value_or(-1), before.row.last_step());
   }
+  start.model_layers = row_.model().layers();
   evaluator_->BeginAttempt(start);
   DeclarePlans(attempt);
 }
@@ -243,11 +247,12 @@ void RunState::StreamEnded(uint32_t number, uint32_t rank, StreamId stream) {
 
 uint32_t RunState::Declare(const v1::Event& event, absl::Time now, StoreBatch* batch) {
   const uint32_t number = attempts_.rbegin()->first;
-  declared_.push_back(event);
   model::EventRow row;
   row.set_attempt(number);
   *row.mutable_event() = event;
   row.set_time_unix_ns(absl::ToUnixNanos(now));
+  row.set_waits(true);
+  declared_.push_back(row);
   batch->events.push_back({run_, std::move(row)});
   return number;
 }
@@ -261,11 +266,10 @@ void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now
                             Changes* changes) {
   rules_ = std::move(rules);
   if (evaluator_ == nullptr) return;
-  // What was remembered is of the old ones.
-  steps_to_remember_ = std::max(options_.remember_steps, remembered_kib_);
   for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
     AddAlert(std::move(row), now, changes);
   }
+  RememberRules(&changes->batch);  // what was remembered is of the old ones
 }
 
 void RunState::Settle(absl::Time now, Changes* changes) {
@@ -294,6 +298,31 @@ void RunState::Tick(absl::Time now, Changes* changes) {
   for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), now, changes);
 }
 
+// What ranks sent with the step, and what was declared to hold from it on or before.
+void RunState::TakeEvents(const SettledStep& step, ClosedStep* closed, StoreBatch* batch) {
+  closed->events.assign(step.merged->events().begin(), step.merged->events().end());
+  if (step.row.late) return;
+  const auto put = [&](model::EventRow row) {
+    row.set_in_force_step(closed->row.step);
+    row.set_in_force_attempt(closed->row.attempt);
+    row.set_waits(false);
+    batch->events.push_back({run_, std::move(row)});
+  };
+  for (const v1::Event& event : step.merged->events()) {
+    model::EventRow row;
+    row.set_attempt(closed->row.attempt);
+    *row.mutable_event() = event;
+    row.set_time_unix_ns(closed->row.time_unix_ns);
+    put(std::move(row));
+  }
+  std::erase_if(declared_, [&](const model::EventRow& row) {
+    if (row.event().step() > closed->row.step) return false;
+    closed->events.push_back(row.event());
+    put(row);
+    return true;
+  });
+}
+
 void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
                           Changes* changes) {
   StoreBatch* batch = &changes->batch;
@@ -302,18 +331,7 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
     closed.run = run_;
     closed.row = step.row;
     closed.row.attempt = attempt->row.number();
-    closed.events = step.merged->events();
-    if (!step.row.late) {
-      closed.events.insert(closed.events.end(), declared_.begin(), declared_.end());
-      declared_.clear();
-      for (const v1::Event& event : step.merged->events()) {
-        model::EventRow row;
-        row.set_attempt(closed.row.attempt);
-        *row.mutable_event() = event;
-        row.set_time_unix_ns(closed.row.time_unix_ns);
-        batch->events.push_back({run_, std::move(row)});
-      }
-    }
+    TakeEvents(step, &closed, batch);
     Finish(step.merged->train(), attempt->model, /*eval=*/false, &attempt->history, &closed);
     if (step.merged->has_eval()) {
       Finish(step.merged->eval(), attempt->model, /*eval=*/true, &attempt->history, &closed);

@@ -127,6 +127,7 @@ class RunState {
   // Tells the evaluator of the attempt, and of what its ranks have announced so far.
   void BeginJudging(uint32_t number);
   void DeclarePlans(const Attempt& attempt);
+  void TakeEvents(const SettledStep& step, ClosedStep* closed, StoreBatch* batch);
   void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
                   Changes* changes);
   void JudgeStep(const ClosedStep& closed, absl::Time now, Changes* changes);
@@ -148,7 +149,7 @@ class RunState {
   int64_t remembered_kib_ = 0;     // size of it then
   // Alerts that go on, and those that are over but of which someone is still to be told: by id.
   std::map<std::string, model::AlertRow> alerts_;
-  std::vector<v1::Event> declared_;  // from outside, for the next step that closes
+  std::vector<model::EventRow> declared_;  // from outside, for steps that have not closed
 };
 
 }  // namespace foreshock

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 
 namespace foreshock {
 namespace {

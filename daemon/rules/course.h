@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/state.pb.h"
 

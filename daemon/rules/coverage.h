@@ -20,8 +20,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "daemon/base/archive.h"
 #include "daemon/model/step.h"
-#include "daemon/rules/archive.h"
 #include "foreshock/v1/ingest.pb.h"
 
 namespace foreshock {

@@ -174,7 +174,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .findings = findings,
       .step = step,
       .settled = schedule_.settled(),
-      .model_layers = model_.layers(),
+      .model_layers = model_layers_,
       .rebase_causes = causes,
       .plateau = schedule_.plateau(),
       .tokens = tokens_.total(),
@@ -207,8 +207,9 @@ void Evaluator::Impl::JudgeSignatures(int64_t step, bool quiet,
   }
 }
 
-Evaluator::Evaluator(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model)
-    : impl_(std::make_unique<Impl>(std::move(rules), std::move(run), std::move(model))) {}
+Evaluator::Evaluator(std::shared_ptr<const RuleSet> rules, std::string run,
+                     const v1::ModelShape& model)
+    : impl_(std::make_unique<Impl>(std::move(rules), std::move(run), model.layers())) {}
 Evaluator::~Evaluator() = default;
 
 void Evaluator::BeginAttempt(const AttemptStart& attempt) { impl_->BeginAttempt(attempt); }

@@ -32,6 +32,8 @@ struct AttemptStart {
                                          // kept up to this step
   // The furthest step that closed in any attempt before; unset: that was evaluated or primed.
   std::optional<int64_t> reached{};
+  // Of the model, 0: unknown; unset: as before.
+  std::optional<uint32_t> model_layers{};
 };
 
 // What a rule made of one of its series at a step.
@@ -51,7 +53,7 @@ struct JudgedSeries {
 // Thread-compatible. Equal inputs give equal outputs, in equal order.
 class Evaluator {
  public:
-  Evaluator(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model);
+  Evaluator(std::shared_ptr<const RuleSet> rules, std::string run, const v1::ModelShape& model);
   ~Evaluator();
 
   void BeginAttempt(const AttemptStart& attempt);
@@ -89,7 +91,7 @@ class Evaluator {
   // What priming with every step up to now brings about, as bytes, between two steps. Recall takes
   // them instead of priming, into an evaluator that has seen nothing; then DeclarePlan and RankGone
   // of the attempt that was judged last, the steps after it (with BeginAttempt where newer attempts
-  // begin), and Restore. False: bytes of other rules, of another model or of another program's
+  // begin), and Restore. False: bytes of other rules or of another program's
   // form, and nothing is changed.
   std::string Remember();
   bool Recall(absl::string_view memory);

@@ -15,7 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/coverage.h"
 #include "daemon/rules/evaluator.h"
 #include "daemon/rules/progress.h"
@@ -78,8 +78,8 @@ class TokenCount {
 
 class Evaluator::Impl {
  public:
-  Impl(std::shared_ptr<const RuleSet> rules, std::string run, v1::ModelShape model)
-      : run_(std::move(run)), model_(std::move(model)) {
+  Impl(std::shared_ptr<const RuleSet> rules, std::string run, uint32_t model_layers)
+      : run_(std::move(run)), model_layers_(model_layers) {
     Use(std::move(rules));
   }
 
@@ -88,6 +88,7 @@ class Evaluator::Impl {
     attempt_ = attempt.number;
     resume_step_ = attempt.resume_step;
     first_of_attempt_ = true;
+    model_layers_ = attempt.model_layers.value_or(model_layers_);
     last_step_ = std::numeric_limits<int64_t>::min();
     schedule_.BeginAttempt();
     progress_.BeginAttempt(attempt.reached);
@@ -113,7 +114,7 @@ class Evaluator::Impl {
     Step(step, /*quiet=*/true);
   }
 
-  std::unique_ptr<Impl> Fresh() const { return std::make_unique<Impl>(set_, run_, model_); }
+  std::unique_ptr<Impl> Fresh() const { return std::make_unique<Impl>(set_, run_, model_layers_); }
   std::string Remember();
   bool Recall(absl::string_view memory);
 
@@ -139,7 +140,7 @@ class Evaluator::Impl {
   };
 
   void Use(std::shared_ptr<const RuleSet> rules);
-  uint64_t Fingerprint() const;  // of rules and model
+  uint64_t Fingerprint() const;  // of the rules
   void Fields(Archive* archive);
   size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
@@ -158,7 +159,7 @@ class Evaluator::Impl {
   void Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const;
 
   const std::string run_;
-  const v1::ModelShape model_;
+  uint32_t model_layers_;  // 0: unknown
   std::shared_ptr<const CompiledRules> set_;
   std::vector<RuleJudge> rules_;
   std::vector<SignatureJudge> signatures_;

@@ -1,5 +1,6 @@
 // What an evaluator remembers, for a restart that goes on from there.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@ constexpr uint32_t kMemoryVersion = 1;
 }  // namespace
 
 uint64_t Evaluator::Impl::Fingerprint() const {
-  std::string text = model_.SerializeAsString();
+  std::string text;
   for (const Rule& rule : set_->rules) absl::StrAppend(&text, "\n", rule.canonical);
   for (const Signature& signature : set_->signatures) {
     absl::StrAppend(&text, "\n", signature.canonical);
@@ -28,7 +29,7 @@ void Evaluator::Impl::Fields(Archive* archive) {
   for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Fields(set_->rules[i], archive);
   archive->Take(&signatures_, &divisors_, &schedule_, &tokens_, &progress_, &coverage_,
                 &rank_scalars_, &checkpoints_, &attempt_, &attempts_begun_, &resumed_,
-                &first_of_attempt_, &resume_step_, &attempt_start_, &last_step_);
+                &first_of_attempt_, &resume_step_, &attempt_start_, &last_step_, &model_layers_);
   archive->Take(&row_.attempt, &row_.step, &row_.time_unix_ns, &row_.tokens, &row_.ranks,
                 &row_.skipped, &row_.partial, &row_.late);
 }

@@ -32,7 +32,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
                       .findings = {},
                       .step = step,
                       .settled = schedule_.settled(),
-                      .model_layers = model_.layers(),
+                      .model_layers = model_layers_,
                       .plateau = schedule_.plateau(),
                       .tokens = std::nullopt,
                       .window_steps = no_windows,

@@ -13,7 +13,7 @@
 #include <deque>
 #include <optional>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 
 namespace foreshock {
 

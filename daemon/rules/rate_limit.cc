@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/state.pb.h"
 
 namespace foreshock {

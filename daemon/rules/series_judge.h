@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/course.h"
 #include "daemon/rules/rule.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 

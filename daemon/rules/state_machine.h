@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 
 namespace foreshock {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 
 namespace foreshock {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/types.pb.h"
 

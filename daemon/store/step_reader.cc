@@ -42,10 +42,14 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
     std::erase_if(all_series, [&wanted](const SeriesKey& series) { return !wanted(series); });
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> event_rows, store.Events(run));
-  std::multimap<int64_t, v1::Event> events;
+  // By (attempt, step) that they came into force with.
+  std::multimap<std::pair<uint32_t, int64_t>, v1::Event> events;
   for (const model::EventRow& row : event_rows) {
-    if (range.attempt.has_value() && row.attempt() != *range.attempt) continue;
-    events.emplace(row.event().step(), row.event());
+    if (row.waits()) continue;
+    const bool told = row.has_in_force_step();
+    events.emplace(std::pair(told ? row.in_force_attempt() : row.attempt(),
+                             told ? row.in_force_step() : row.event().step()),
+                   row.event());
   }
 
   Steps block;
@@ -55,7 +59,7 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
       ClosedStep& step = block[row->first];
       step.run = run;
       step.row = row->second;
-      const auto [first, last] = events.equal_range(row->first);
+      const auto [first, last] = events.equal_range({row->second.attempt, row->first});
       for (auto event = first; event != last; ++event) step.events.push_back(event->second);
     }
     FORESHOCK_RETURN_IF_ERROR(AddPoints(store, run, range, all_series, &block));

@@ -3,6 +3,8 @@
 #include <random>
 #include <vector>
 
+#include "daemon/base/archive.h"
+#include "daemon/base/stable_hash.h"
 #include "daemon/model/catalogue.h"
 #include "tests/reference/router_reference.h"
 #include "tests/reference/spectrum_reference.h"
@@ -184,12 +186,12 @@ TEST(Spikes, ScoreNeedsTwentyPointsAndFollowsItsFormula) {
   Rank rank;
   for (int64_t step = 0; step < 20; ++step) {
     const Samples samples = rank.SendAndClose(
-        Scalars(&rank, {{"grad_norm", 1 + 0.1 * static_cast<double>(step % 2)}}), step);
+        Scalars(&rank, {{"grad_norm", 1 + 0.125 * static_cast<double>(step % 2)}}), step);
     EXPECT_EQ(samples.Reason("train.grad_norm.spike_score"), "warming_up") << step;
   }
-  // Median 1.05, MAD 0.05: 6 * 1.4826 * 0.05 = 0.44478.
+  // Median 1.0625, MAD 0.0625: 6 * 1.4826 * 0.0625 = 0.555975. All of them float32, as stored.
   const Samples samples = rank.SendAndClose(Scalars(&rank, {{"grad_norm", 3}}), 20);
-  EXPECT_THAT(samples("train.grad_norm.spike_score"), Near((3 - 1.05) / 0.44478));
+  EXPECT_THAT(samples("train.grad_norm.spike_score"), Near((3 - 1.0625) / 0.555975));
 }
 
 TEST(Spikes, LossIsSmoothedAndTheSpreadHasAFloor) {
@@ -232,6 +234,62 @@ TEST(History, IsRebuiltFromStoredPoints) {
   EXPECT_EQ(*live.SpikeScore("loss"), *rebuilt.SpikeScore("loss"));
   live.ObserveScalar("loss", 59, 1e9);  // not a new step
   EXPECT_EQ(*live.SpikeScore("loss"), *rebuilt.SpikeScore("loss"));
+}
+
+// Losses with spikes, gradients and loads of two layers, of 250 steps from `first` on.
+void ObserveKnown(int64_t first, History* history) {
+  for (int64_t step = first; step < first + 250; ++step) {
+    history->ObserveTime(step, 1'000'000'000 * (step + 1));
+    history->ObserveScalar("loss", step,
+                           step % 100 < 3 ? 3 : 2 + 0.25 * static_cast<double>(step % 3));
+    history->ObserveScalar("grad_norm", step, 1 + 0.5 * static_cast<double>(step % 4));
+    for (const uint32_t layer : {0u, 1u}) {
+      history->ObserveLoad(layer, step, {4.0, 2.0, 2.0, step < 100 + layer ? 8.0 : 0.0});
+    }
+  }
+}
+
+std::string BytesOf(History* history) {
+  Archive archive;
+  history->Fields(&archive);
+  return archive.bytes();
+}
+
+TEST(History, GoesOnFromItsBytes) {
+  History straight;
+  ObserveKnown(0, &straight);
+  History recalled;
+  const std::string bytes = BytesOf(&straight);
+  Archive reader(bytes);
+  recalled.Fields(&reader);
+  EXPECT_TRUE(reader.AtEnd());
+  ObserveKnown(250, &straight);
+  ObserveKnown(250, &recalled);
+  EXPECT_EQ(straight.SpikeScore("loss"), recalled.SpikeScore("loss"));
+  EXPECT_EQ(straight.SpikeRate(), recalled.SpikeRate());
+  EXPECT_EQ(straight.DeadFraction(1), recalled.DeadFraction(1));
+  EXPECT_EQ(straight.DeadFraction(1), 0.25);
+  EXPECT_EQ(straight.LastStepSeconds().value, recalled.LastStepSeconds().value);
+  EXPECT_TRUE(BytesOf(&straight) == BytesOf(&recalled));
+}
+
+// Other bytes here mean another form: raise kHistoryVersion (daemon/pipeline/recovery.cc).
+TEST(History, TheFormOfItsBytesHasAVersion) {
+  History history;
+  ObserveKnown(0, &history);
+  EXPECT_EQ(StableHash(BytesOf(&history)), 13573619606887255833u);
+}
+
+TEST(History, StepsWeighTheSameWhateverTheirCounts) {
+  History counts;
+  History shares;
+  for (int64_t step = 0; step < 230; ++step) {
+    const double scale = step < 200 ? 1 : 1000;
+    counts.ObserveLoad(0, step, {scale, step < 200 ? scale : 0});
+    shares.ObserveLoad(0, step, {step < 200 ? 1.0 : 2.0, step < 200 ? 1.0 : 0.0});
+  }
+  EXPECT_EQ(counts.DeadFraction(0), 0.0);
+  EXPECT_EQ(shares.DeadFraction(0), 0.0);
 }
 
 TEST(TensorStats, ShardsAreWeightedByTheirElements) {

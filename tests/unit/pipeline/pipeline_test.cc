@@ -631,13 +631,12 @@ groups:
         baseline: {kind: anchored, samples: 6}
         labels: {severity: warning}
 )";
-  static constexpr int64_t kRecent = 949 - 300;  // what the indicators look back to
 };
 
 TEST_F(RememberedTest, ARestartJudgesOnlyWhatCameAfter) {
   EXPECT_EQ(Remembered(), std::pair(1u, int64_t{899}));
   Restart();
-  EXPECT_EQ(store_.first_step_read, kRecent);
+  EXPECT_EQ(store_.first_step_read, 900);
   EXPECT_TRUE(Alerts(950));
 }
 
@@ -653,8 +652,7 @@ TEST_F(RememberedTest, RulesThatAreReplacedAreRememberedAtOnce) {
   ASSERT_OK_AND_ASSIGN(rules_,
                        ParseRules("test.yaml", absl::StrReplaceAll(kAnchored, {{"1.5", "1.45"}})));
   ASSERT_OK(pipeline_->ReplaceRules(rules_));
-  PushLosses("a", 950, {1.3});
-  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{949}));
 }
 
 TEST_F(RememberedTest, WhatIsDamagedIsDoneWithout) {
@@ -664,16 +662,80 @@ TEST_F(RememberedTest, WhatIsDamagedIsDoneWithout) {
   EXPECT_TRUE(Alerts(950));
 }
 
-TEST_F(RememberedTest, AnAttemptThatBeganAfterItIsReadFromItsFirstStep) {
+TEST_F(RememberedTest, ANewAttemptIsRememberedWhenItBegins) {
   PushLosses("b", 500, std::vector<double>(20, 1.3));
-  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{899}));
+  EXPECT_EQ(Remembered(), std::pair(2u, int64_t{-1}));
   Restart();
-  EXPECT_EQ(store_.first_step_read, 519 - 300);
-  PushLosses("b", 520, std::vector<double>(30, 1.3));
+  EXPECT_EQ(store_.first_step_read, 500);
+  PushLosses("b", 520, std::vector<double>(80, 1.3));
   EXPECT_TRUE(listener_->alerts().empty());
-  EXPECT_EQ(Remembered(), std::pair(2u, int64_t{549}));
-  PushLosses("b", 550, {1.6});
+  EXPECT_EQ(Remembered(), std::pair(2u, int64_t{599}));
+  PushLosses("b", 600, {1.6});
   EXPECT_FALSE(listener_->alerts().empty());
+}
+
+TEST_F(RememberedTest, AlsoWhereTheModelHasAnotherShape) {
+  {
+    Ears ears;
+    v1::Hello hello = HelloOf(0, "b", "process-b");
+    hello.mutable_model()->set_layers(48);
+    ASSERT_OK_AND_ASSIGN(auto stream, Open(hello, &ears));
+    for (int i = 0; i < 150; ++i) {
+      ASSERT_OK(
+          stream->Submit(LossReport(static_cast<uint64_t>(i) + 1, 950 + i, 1.3), Names(), {}));
+    }
+    ASSERT_TRUE(ears.WaitForSeq(150));
+  }
+  Restart();
+  EXPECT_EQ(store_.first_step_read, 1050);
+}
+
+// A spike is three steps, that the running median of five sees.
+TEST_F(RememberedTest, IndicatorsThatLookBackGoOn) {
+  std::vector<double> losses(950, 1.0);
+  for (const size_t at : {100u, 250u, 400u}) std::fill_n(losses.begin() + at, 3, 1.5);
+  PushLosses("b", 0, losses);
+  Restart();
+  PushLosses("b", 950, {1.0});
+  double rate = 0;
+  ASSERT_OK(store_.Points("exp-42", {SeriesOf("train.spike_rate")}, {.first = 950},
+                          [&](size_t, const Point& point) {
+                            rate = point.value;
+                            return true;
+                          }));
+  EXPECT_NEAR(rate, 3000.0 / 931, 1e-4);
+}
+
+// An event begins to hold with a step, whether the daemon is started anew before or behind it.
+TEST_F(RememberedTest, ADeclaredEventHoldsFromItsStepOn) {
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_DATA_CHANGE);
+  event.set_step(970);
+  ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+  PushLosses("a", 950, std::vector<double>(20, 1.3));
+  Restart();
+  PushLosses("a", 970, std::vector<double>(20, 2.1));  // the new level; against 1.3 an alert
+  EXPECT_TRUE(listener_->alerts().empty());
+  ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_FALSE(events[0].waits());
+  EXPECT_EQ(events[0].in_force_step(), 970);
+  store_.damaged_memory = true;  // and so do those who are shown the steps
+  Restart();
+  PushLosses("a", 990, {2.1});
+  EXPECT_TRUE(listener_->alerts().empty());
+}
+
+TEST_F(RememberedTest, OneForAStepThatHasClosedHoldsFromTheNextOn) {
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_DATA_CHANGE);
+  event.set_step(899);  // which is remembered
+  ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+  Restart();
+  PushLosses("a", 950, std::vector<double>(20, 2.1));
+  EXPECT_TRUE(listener_->alerts().empty());
+  ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
+  EXPECT_EQ(events.at(0).in_force_step(), 950);
 }
 
 TEST_F(RememberedTest, ARunThatEndsIsRememberedToItsLastStep) {

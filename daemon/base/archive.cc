@@ -1,4 +1,4 @@
-#include "daemon/rules/archive.h"
+#include "daemon/base/archive.h"
 
 #include <bit>
 
