@@ -5,9 +5,10 @@
 Gates differ: some put out the chosen indices, some a routing map, a linear one logits only, some
 probabilities, which are told from logits by lying all in 0..1. From either the choice is that of the
 k largest, or, where a correction bias is kept beside them, of the k largest sums of probability and
-bias, which is how those who balance by a bias define it (DeepSeek-V3, arXiv:2412.19437, 2.1.2). Where the experts stand in groups of which a token takes some,
-a group counts by its two best experts if there is a bias and by its best one if there is none, as in
-the published models (DeepSeek-V3 and V2).
+bias, which is how those who balance by a bias define it (DeepSeek-V3, arXiv:2412.19437, 2.1.2).
+Where the experts stand in groups of which a token takes some, a group counts by its two best experts
+if there is a bias and by its best one if there is none, as in the published models (DeepSeek-V3 and
+V2).
 """
 
 from __future__ import annotations
