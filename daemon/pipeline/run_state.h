@@ -78,7 +78,8 @@ class RunState {
                v1::Outcome outcome, StoreBatch* batch);
   void StreamEnded(uint32_t attempt, uint32_t rank, StreamId stream);
 
-  // Declared from outside the training process; applies from the next step that closes.
+  // Declared from outside the training process; holds from the first step that closes at or behind
+  // the one it names.
   uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
   void SetPinned(bool pinned, StoreBatch* batch);
   void ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now, Changes* changes);
