@@ -1,7 +1,6 @@
 // Reading a run back from the store: RunState::Load and what it needs.
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -82,8 +81,10 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
   if (attempts_.empty()) return unresolved;
 
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> events, store.Events(run_));
-  std::copy_if(events.begin(), events.end(), std::back_inserter(declared_),
-               [](const model::EventRow& row) { return row.waits(); });
+  for (const model::EventRow& row : events) {
+    events_.insert(EventIdentity(row));
+    if (row.waits()) declared_.push_back(row);
+  }
   evaluator_ = std::make_unique<Evaluator>(rules_, run_, row_.model());
   FORESHOCK_RETURN_IF_ERROR(PrimeRules(store));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));

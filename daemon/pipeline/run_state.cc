@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/stable_hash.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/indicators/finish.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -20,6 +21,12 @@ bool Ended(v1::RunState state) {
 }
 
 }  // namespace
+
+uint64_t EventIdentity(const model::EventRow& row) {
+  const v1::Event& event = row.event();
+  return StableHash(absl::StrCat(row.attempt(), "\n", event.step(), "\n", event.kind(), "\n",
+                                 event.name().size(), "\n", event.name(), event.detail()));
+}
 
 RunState::RunState(std::string run, Options options, std::shared_ptr<const RuleSet> rules,
                    PipelineStats* stats)
@@ -252,6 +259,7 @@ uint32_t RunState::Declare(const v1::Event& event, absl::Time now, StoreBatch* b
   *row.mutable_event() = event;
   row.set_time_unix_ns(absl::ToUnixNanos(now));
   row.set_waits(true);
+  if (!events_.insert(EventIdentity(row)).second) return number;
   declared_.push_back(row);
   batch->events.push_back({run_, std::move(row)});
   return number;
@@ -298,11 +306,16 @@ void RunState::Tick(absl::Time now, Changes* changes) {
   for (model::AlertRow& row : evaluator_->Tick(clock)) AddAlert(std::move(row), now, changes);
 }
 
-// What ranks sent with the step, and what was declared to hold from it on or before.
-void RunState::TakeEvents(const SettledStep& step, ClosedStep* closed, StoreBatch* batch) {
-  closed->events.assign(step.merged->events().begin(), step.merged->events().end());
-  if (step.row.late) return;
-  const auto put = [&](model::EventRow row) {
+// What ranks sent with the step, and what was declared to hold from it on or before; each event
+// once. What was declared is for the newest attempt, which is judged.
+void RunState::TakeEvents(const SettledStep& step, bool newest, ClosedStep* closed,
+                          StoreBatch* batch) {
+  if (step.row.late) {
+    closed->events.assign(step.merged->events().begin(), step.merged->events().end());
+    return;
+  }
+  const auto take = [&](model::EventRow row) {
+    closed->events.push_back(row.event());
     row.set_in_force_step(closed->row.step);
     row.set_in_force_attempt(closed->row.attempt);
     row.set_waits(false);
@@ -313,12 +326,16 @@ void RunState::TakeEvents(const SettledStep& step, ClosedStep* closed, StoreBatc
     row.set_attempt(closed->row.attempt);
     *row.mutable_event() = event;
     row.set_time_unix_ns(closed->row.time_unix_ns);
-    put(std::move(row));
+    const uint64_t identity = EventIdentity(row);
+    const size_t waited = std::erase_if(declared_, [identity](const model::EventRow& other) {
+      return EventIdentity(other) == identity;
+    });
+    if (events_.insert(identity).second || waited > 0) take(std::move(row));
   }
+  if (!newest) return;
   std::erase_if(declared_, [&](const model::EventRow& row) {
     if (row.event().step() > closed->row.step) return false;
-    closed->events.push_back(row.event());
-    put(row);
+    take(row);
     return true;
   });
 }
@@ -331,7 +348,7 @@ void RunState::CloseSteps(Attempt* attempt, const std::vector<SettledStep>& sett
     closed.run = run_;
     closed.row = step.row;
     closed.row.attempt = attempt->row.number();
-    TakeEvents(step, &closed, batch);
+    TakeEvents(step, IsNewest(*attempt), &closed, batch);
     Finish(step.merged->train(), attempt->model, /*eval=*/false, &attempt->history, &closed);
     if (step.merged->has_eval()) {
       Finish(step.merged->eval(), attempt->model, /*eval=*/true, &attempt->history, &closed);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -40,6 +41,9 @@ struct SharedSnapshots {
   Snapshots snapshots ABSL_GUARDED_BY(mutex);
   PipelineStats* const stats;
 };
+
+// The same for an event that is declared again: the store has one row of it, too.
+uint64_t EventIdentity(const model::EventRow& row);
 
 class RunState {
  public:
@@ -78,8 +82,8 @@ class RunState {
                v1::Outcome outcome, StoreBatch* batch);
   void StreamEnded(uint32_t attempt, uint32_t rank, StreamId stream);
 
-  // Declared from outside the training process; holds from the first step that closes at or behind
-  // the one it names.
+  // Declared from outside the training process, once however often it is said; holds from the first
+  // step that closes at or behind the one it names.
   uint32_t Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
   void SetPinned(bool pinned, StoreBatch* batch);
   void ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now, Changes* changes);
@@ -128,7 +132,7 @@ class RunState {
   // Tells the evaluator of the attempt, and of what its ranks have announced so far.
   void BeginJudging(uint32_t number);
   void DeclarePlans(const Attempt& attempt);
-  void TakeEvents(const SettledStep& step, ClosedStep* closed, StoreBatch* batch);
+  void TakeEvents(const SettledStep& step, bool newest, ClosedStep* closed, StoreBatch* batch);
   void CloseSteps(Attempt* attempt, const std::vector<SettledStep>& settled, absl::Time now,
                   Changes* changes);
   void JudgeStep(const ClosedStep& closed, absl::Time now, Changes* changes);
@@ -151,6 +155,8 @@ class RunState {
   // Alerts that go on, and those that are over but of which someone is still to be told: by id.
   std::map<std::string, model::AlertRow> alerts_;
   std::vector<model::EventRow> declared_;  // from outside, for steps that have not closed
+  // Identities of all events that came into force or wait: one that comes again is the same.
+  absl::flat_hash_set<uint64_t> events_;
 };
 
 }  // namespace foreshock

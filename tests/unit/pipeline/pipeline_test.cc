@@ -726,6 +726,44 @@ TEST_F(RememberedTest, ADeclaredEventHoldsFromItsStepOn) {
   EXPECT_TRUE(listener_->alerts().empty());
 }
 
+TEST_F(RememberedTest, AnEventThatIsDeclaredAgainIsTheSame) {
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_DATA_CHANGE);
+  event.set_step(950);
+  for (const bool restart : {false, true, false}) {  // before, and behind the step
+    ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+    if (restart) Restart();
+  }
+  PushLosses("a", 950, std::vector<double>(20, 2.1));
+  ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+  PushLosses("a", 970, {3.5});  // against 2.1 an alert: nothing began anew
+  EXPECT_THAT(listener_->alerts(), SizeIs(1));
+  ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].in_force_step(), 950);
+  EXPECT_FALSE(events[0].waits());
+}
+
+// Attempt 1 still speaks after attempt 2 has begun.
+TEST_F(RememberedTest, ALeftoverOfAnOlderAttemptTakesNoDeclaredEvent) {
+  Ears old_ears;
+  ASSERT_OK_AND_ASSIGN(auto old_stream, Open(HelloOf(0, "a", "process-a"), &old_ears));
+  PushLosses("b", 900, {1.3});
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_DATA_CHANGE);
+  event.set_step(905);
+  ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+  const uint64_t seq = old_stream->hello_ack().last_committed_seq() + 1;
+  ASSERT_OK(old_stream->Submit(LossReport(seq, 950, 1.3), Names(), {}));
+  ASSERT_TRUE(old_ears.WaitForSeq(seq));
+  PushLosses("b", 901, std::vector<double>(4, 1.3));
+  PushLosses("b", 905, std::vector<double>(20, 2.1));
+  EXPECT_TRUE(listener_->alerts().empty());
+  ASSERT_OK_AND_ASSIGN(const auto events, store_.Events("exp-42"));
+  EXPECT_EQ(events.at(0).in_force_step(), 905);
+  EXPECT_EQ(events.at(0).in_force_attempt(), 2u);
+}
+
 TEST_F(RememberedTest, OneForAStepThatHasClosedHoldsFromTheNextOn) {
   v1::Event event;
   event.set_kind(v1::EVENT_KIND_DATA_CHANGE);
