@@ -277,7 +277,8 @@ void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now
   for (model::AlertRow& row : evaluator_->ReplaceRules(rules_)) {
     AddAlert(std::move(row), now, changes);
   }
-  RememberRules(&changes->batch);  // what was remembered is of the old ones
+  // What was remembered is of the old ones. Not at once: all runs are in this batch.
+  steps_to_remember_ = std::max(options_.remember_steps, remembered_kib_);
 }
 
 void RunState::Settle(absl::Time now, Changes* changes) {
