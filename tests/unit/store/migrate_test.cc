@@ -24,6 +24,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
+#include "tests/support/raw_store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -299,21 +300,10 @@ TEST_F(MigrateTest, AFormat1ThatStillHasTheOldPointsIsReadAndBecomesFormat2) {
   const std::string expected = Dump();
   {
     // Format 1, and the family `points` is there again.
-    std::vector<rocksdb::ColumnFamilyDescriptor> families;
-    for (const char* name : {"default", "open", "heads", "chunks"}) {
-      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
-    }
-    std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    rocksdb::DB* raw = nullptr;
-    ASSERT_TRUE(
-        rocksdb::DB::Open(rocksdb::DBOptions(), Options().directory, families, &handles, &raw)
-            .ok());
-    const std::unique_ptr<rocksdb::DB> db(raw);
-    ASSERT_TRUE(db->Put({}, handles[0], store::FormatKey(), store::EncodeFormat(1)).ok());
-    ASSERT_TRUE(db->CreateColumnFamily({}, "points", &handles.emplace_back()).ok());
+    RawStore raw(Options().directory);
+    raw.Put(raw.rows(), store::FormatKey(), store::EncodeFormat(1));
     // That it is not gone through again: this is no point.
-    ASSERT_TRUE(db->Put({}, handles.back(), "key", "value").ok());
-    for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+    raw.Put(raw.Create("points"), "key", "value");
   }
   EXPECT_EQ(Format(), 1u);
   ASSERT_OK(OpenStore(Options()).status());

@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
+#include "tests/support/raw_store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -173,19 +174,7 @@ TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
   StoreOptions read_only = Options();
   read_only.read_only = true;
   EXPECT_THAT(OpenStore(read_only), newer);
-  {
-    std::vector<rocksdb::ColumnFamilyDescriptor> families;
-    for (const char* name : {"default", "open", "heads", "chunks"})
-      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
-    std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    rocksdb::DB* raw = nullptr;
-    ASSERT_TRUE(
-        rocksdb::DB::Open(rocksdb::DBOptions(), Options().directory, families, &handles, &raw)
-            .ok());
-    const std::unique_ptr<rocksdb::DB> db(raw);
-    ASSERT_TRUE(db->CreateColumnFamily({}, "news", &handles.emplace_back()).ok());
-    for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
-  }
+  RawStore(Options().directory).Create("news");
   EXPECT_THAT(OpenStore(Options()), newer);
 }
 
