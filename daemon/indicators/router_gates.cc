@@ -200,7 +200,6 @@ absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext
   } else if (context.sender.model.router_groups() <= 1) {
     FillMargins(work.margins, shard);
   }
-  if (task.rejected > 0) AddUndefined("router.token_entropy", "rejected_rows", task.rejected, out);
   return absl::OkStatus();
 }
 
@@ -267,6 +266,9 @@ void FinishGates(const model::StepShards& merged, SampleWriter* writer) {
     if (shard.tokens() == 0) {
       writer->AddUndefined("router.token_entropy", "no_tokens");
       continue;
+    }
+    if (shard.rejected_rows() > 0) {
+      writer->AddUndefined("router.token_entropy", "rejected_rows", shard.rejected_rows());
     }
     AddEntropies(shard, writer);
     AddMargins(shard, writer);

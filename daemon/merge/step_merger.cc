@@ -100,7 +100,6 @@ void Add(const model::GateShard& from, model::GateShard* into) {
   into->set_entropy_square_sum(into->entropy_square_sum() + from.entropy_square_sum());
   AddVector(from.p_sum(), into->mutable_p_sum());
   AddVector(from.counts(), into->mutable_counts());
-  into->set_top_k(std::max(into->top_k(), from.top_k()));
   into->set_top_k_mass_sum(into->top_k_mass_sum() + from.top_k_mass_sum());
   if (from.margin_count() > 0) {
     into->set_margin_min(into->margin_count() == 0
@@ -176,18 +175,23 @@ void Add(const model::PolicyShard& from, model::PolicyShard* into) {
   into->set_tokens_mismatched(into->tokens_mismatched() + from.tokens_mismatched());
 }
 
+// Whether two shards with the same key are about the same thing, so that their sum means something.
 bool SameShape(const model::QkShard& a, const model::QkShard& b) {
   return a.has_partial() == b.has_partial() && a.window_steps() == b.window_steps() &&
-         a.partial().gram_a_size() == b.partial().gram_a_size();
+         a.base_step() == b.base_step() && a.partial().head_dim() == b.partial().head_dim() &&
+         a.partial().rows_total() == b.partial().rows_total();
 }
 bool SameShape(const model::RouterWeightShard& a, const model::RouterWeightShard& b) {
-  return a.gram_size() == b.gram_size() && a.window_steps() == b.window_steps();
+  return a.experts() == b.experts() && a.rows_total() == b.rows_total() &&
+         a.window_steps() == b.window_steps();
 }
+// Per token there is one selection of top_k or none, and logits or none.
 bool SameShape(const model::GateShard& a, const model::GateShard& b) {
-  return a.p_sum_size() == b.p_sum_size();
+  return a.p_sum_size() == b.p_sum_size() && a.top_k() == b.top_k() &&
+         (a.logit_count() == 0) == (b.logit_count() == 0);
 }
 bool SameShape(const model::CoactivationShard& a, const model::CoactivationShard& b) {
-  return a.pair_counts_size() == b.pair_counts_size();
+  return a.experts() == b.experts();
 }
 template <typename Shard>
 bool SameShape(const Shard&, const Shard&) {
@@ -258,10 +262,11 @@ void StepMerger::MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& f
       if (!Disjoint(shard, kind, it->second, payload, rank, side)) continue;
       Shard* total = into->Mutable(it->second);
       if (!SameShape(shard, *total)) {
-        model::UndefinedShard* reason = side->shards.add_undefined();
-        reason->set_indicator(payload);
-        reason->set_reason("shards_disagree");
-        reason->set_count(1);
+        model::UndefinedShard reason;
+        reason.set_indicator(payload);
+        reason.set_reason("shards_disagree");
+        reason.set_count(1);
+        MergeUndefined(reason, side);
         continue;
       }
       foreshock::Add(shard, total);
@@ -270,6 +275,18 @@ void StepMerger::MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& f
       side->sources.try_emplace({kind, it->second, source.id()}, source.fingerprint());
     }
     side->bytes += kSourceBytes * static_cast<size_t>(shard.sources_size());
+  }
+}
+
+void StepMerger::MergeUndefined(const model::UndefinedShard& shard, Side* side) {
+  const Key key{kUndefined, 0, 0, shard.indicator() + "\n" + shard.reason()};
+  const auto [it, first] = side->index.try_emplace(key, side->shards.undefined_size());
+  if (first) {
+    *side->shards.add_undefined() = shard;
+    side->bytes += kIndexBytes + sizeof(shard) + 2 * shard.ByteSizeLong();
+  } else {
+    model::UndefinedShard* total = side->shards.mutable_undefined(it->second);
+    total->set_count(total->count() + shard.count());
   }
 }
 
@@ -325,17 +342,7 @@ void StepMerger::Merge(const model::StepShards& from, uint32_t rank, Side* side)
     *into->add_findings() = finding;
     side->bytes += sizeof(finding) + finding.name().size();
   }
-  for (const model::UndefinedShard& shard : from.undefined()) {
-    const Key key{kUndefined, 0, 0, shard.indicator() + "\n" + shard.reason()};
-    auto [it, first] = index->try_emplace(key, into->undefined_size());
-    if (first) {
-      *into->add_undefined() = shard;
-      side->bytes += kIndexBytes + sizeof(shard) + 2 * shard.ByteSizeLong();
-    } else {
-      model::UndefinedShard* total = into->mutable_undefined(it->second);
-      total->set_count(total->count() + shard.count());
-    }
-  }
+  for (const model::UndefinedShard& shard : from.undefined()) MergeUndefined(shard, side);
 }
 
 }  // namespace foreshock

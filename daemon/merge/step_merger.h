@@ -1,5 +1,8 @@
 // Merges what the ranks said about one step. Additive: counts, sums and maxima, never averages of
-// averages; idempotent: a source that is already in does not count again.
+// averages; idempotent: a source that is already in does not count again. Shards that disagree on
+// what they measure do not add ("shards_disagree"). Findings, undefined reasons and events have no
+// source: sequence numbers keep their report from coming twice (pipeline).
+// tests/property/merge_fields_test.cc has the law of every field.
 //
 //   StepMerger merger;
 //   for (const model::ShardReport& report : reports) merger.Add(report);
@@ -67,6 +70,7 @@ class StepMerger {
   };
 
   static void Merge(const model::StepShards& from, uint32_t rank, Side* into);
+  static void MergeUndefined(const model::UndefinedShard& shard, Side* into);
   template <typename Shard>
   static void MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& from, int kind,
                            const char* payload, uint32_t rank,
