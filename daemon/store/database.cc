@@ -5,22 +5,18 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/directory.h"
-#include "daemon/store/key_codec.h"
-#include "daemon/store/migrate.h"
+#include "daemon/store/format.h"
 #include "daemon/store/rocks_status.h"
-#include "daemon/store/row_codec.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/filter_policy.h"
@@ -31,8 +27,6 @@ namespace foreshock::store {
 namespace {
 
 constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "heads", "chunks"};
-
-constexpr absl::string_view kOldPointsFamily = "points";  // of format 0
 
 constexpr int kReadOnlyAttempts = 10;
 // How long a reopen waits for the reads under way, and a read for a reopen (which replays the log).
@@ -115,22 +109,6 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   return families;
 }
 
-bool ReadableAsItIs(uint32_t format) { return format >= kOldestReadable && format <= kFormat; }
-
-// Of a format that cannot be opened so.
-absl::Status OtherFormat(const std::string& directory, uint32_t format) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "store: ", directory, " has format ", format, "; this program reads and writes ", "format ",
-      kFormat,
-      format > kFormat ? ": use a newer foreshockd, or another directory"
-                       : ": let foreshockd open it once, which migrates it, then read it again"));
-}
-
-absl::Status ForeignDatabase(const std::string& directory, absl::string_view found) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "store: ", directory, " is no Foreshock store: it is a RocksDB database ", found));
-}
-
 absl::Status OpenFailed(const std::string& directory, const rocksdb::Status& status) {
   const std::string text = status.ToString();
   const std::string what = absl::StrCat("store: cannot open ", directory);
@@ -151,52 +129,6 @@ absl::Status OpenFailed(const std::string& directory, const rocksdb::Status& sta
     return absl::PermissionDeniedError(absl::StrCat(what, ": ", text));
   }
   return FromRocks(status, what);
-}
-
-// The format of a database with other families than ours, looked up without changing it.
-std::optional<uint32_t> PeekFormat(const rocksdb::DBOptions& options,
-                                   const std::string& directory) {
-  rocksdb::DB* raw = nullptr;
-  const rocksdb::Status opened =
-      rocksdb::DB::OpenForReadOnly(rocksdb::Options(options, {}), directory, &raw);
-  const std::unique_ptr<rocksdb::DB> db(raw);
-  std::string row;
-  uint32_t format = 0;
-  if (!opened.ok() || !db->Get({}, FormatKey(), &row).ok() || !DecodeFormat(row, &format)) {
-    return std::nullopt;
-  }
-  return format;
-}
-
-// Whether there is the family of format 0. Errors: families that no format we know has.
-absl::StatusOr<bool> HasOldFamily(const rocksdb::DBOptions& options, const std::string& directory) {
-  std::vector<std::string> names;
-  const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, directory, &names);
-  if (!listed.ok()) return OpenFailed(directory, listed);
-  bool old = false;
-  for (const std::string& name : names) {
-    const auto* end = std::end(kFamilyNames);
-    if (name == kOldPointsFamily) {
-      old = true;
-    } else if (std::find(std::begin(kFamilyNames), end, name) == end) {
-      const std::optional<uint32_t> format = PeekFormat(options, directory);
-      if (format.has_value() && *format > kFormat) return OtherFormat(directory, *format);
-      return ForeignDatabase(directory,
-                             absl::StrCat("with the families ", absl::StrJoin(names, ", ")));
-    }
-  }
-  return old;
-}
-
-absl::Status WriteFormat(const std::string& directory, const Database& database) {
-  rocksdb::WriteBatch batch;
-  rocksdb::Status status =
-      batch.Put(database.family(Family::kRows), FormatKey(), EncodeFormat(kFormat));
-  if (status.ok()) status = batch.Delete(database.family(Family::kRows), MigrationKey());
-  rocksdb::WriteOptions durable;
-  durable.sync = true;
-  if (status.ok()) status = database.db()->Write(durable, &batch);
-  return FromRocks(status, absl::StrCat("store: cannot write the format row of ", directory));
 }
 
 // Opens the database whatever became of its logs. RocksDB replays them up to the first record that
@@ -253,58 +185,6 @@ rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& di
   return opened;
 }
 
-bool IsEmpty(const Database& database) {
-  for (const Family family : kAllFamilies) {
-    const std::unique_ptr<rocksdb::Iterator> it(
-        database.db()->NewIterator({}, database.family(family)));
-    it->SeekToFirst();
-    if (it->Valid() || !it->status().ok()) return false;
-  }
-  return true;
-}
-
-// Checks the format row, or writes it into a database that has nothing yet; migrates older formats
-// unless options.read_only. The points of format 0 are in `old_points`.
-absl::Status CheckFormat(const StoreOptions& options, const Database& database,
-                         rocksdb::ColumnFamilyHandle* old_points) {
-  std::string row;
-  const rocksdb::Status got =
-      database.db()->Get({}, database.family(Family::kRows), FormatKey(), &row);
-  if (got.IsNotFound()) {
-    if (options.read_only || !IsEmpty(database)) {
-      return ForeignDatabase(options.directory, "without a format row");
-    }
-    return WriteFormat(options.directory, database);
-  }
-  if (!got.ok()) {
-    return FromRocks(got, absl::StrCat("store: cannot read the format of ", options.directory));
-  }
-  uint32_t format = 0;
-  if (!DecodeFormat(row, &format)) {
-    return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
-  }
-  if (format == kFormat) return absl::OkStatus();
-  if (ReadableAsItIs(format)) {
-    if (options.read_only) return absl::OkStatus();
-    LogInfo("store", absl::StrCat("migrating from format ", format, " to format ", kFormat),
-            {{"directory", options.directory}});
-    return WriteFormat(options.directory, database);
-  }
-  if (format > kFormat || options.read_only) return OtherFormat(options.directory, format);
-  if (old_points == nullptr) {
-    return CorruptRow(FamilyName(Family::kRows), FormatKey(), "format row", row);
-  }
-  FORESHOCK_RETURN_IF_ERROR(MigrateFormat0(options.directory, database, old_points));
-  return WriteFormat(options.directory, database);
-}
-
-// What a format 0 has left, once its points are in chunks.
-absl::Status DropOldFamily(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* old_points) {
-  const rocksdb::Status dropped = db->DropColumnFamily(old_points);
-  db->DestroyColumnFamilyHandle(old_points);
-  return FromRocks(dropped, "store: cannot drop family points");
-}
-
 }  // namespace
 
 absl::string_view FamilyName(Family family) { return kFamilyNames[static_cast<int>(family)]; }
@@ -314,18 +194,13 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
                                                          std::shared_ptr<DamageWatch> damage) {
   rocksdb::DBOptions db_options = DatabaseOptions(options, env);
   db_options.listeners.push_back(damage);
-  std::vector<rocksdb::ColumnFamilyDescriptor> families = FamilyDescriptors(options);
-  bool old = false;
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = FamilyDescriptors(options);
   if (HasDatabase(options.directory)) {
-    FORESHOCK_ASSIGN_OR_RETURN(old, HasOldFamily(db_options, options.directory));
-    if (old && options.read_only) {
-      const std::optional<uint32_t> format = PeekFormat(db_options, options.directory);
-      if (format.has_value() && !ReadableAsItIs(*format)) {
-        return OtherFormat(options.directory, *format);
-      }
-    } else if (old) {
-      families.emplace_back(std::string(kOldPointsFamily), families.front().options);
-    }
+    std::vector<std::string> names;
+    const rocksdb::Status listed =
+        rocksdb::DB::ListColumnFamilies(db_options, options.directory, &names);
+    if (!listed.ok()) return OpenFailed(options.directory, listed);
+    FORESHOCK_RETURN_IF_ERROR(CheckFamilies(db_options, options.directory, names));
   } else if (options.read_only) {
     return absl::NotFoundError(absl::StrCat("store: there is no store in ", options.directory));
   }
@@ -348,14 +223,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
   if (!opened.ok()) return OpenFailed(options.directory, opened);
   database->db_.reset(raw);
   std::copy_n(handles.begin(), kFamilies, database->handles_);
-  rocksdb::ColumnFamilyHandle* old_points = handles.size() > kFamilies ? handles.back() : nullptr;
-  const absl::Status checked = CheckFormat(options, *database, old_points);
-  if (old_points != nullptr && checked.ok()) {
-    FORESHOCK_RETURN_IF_ERROR(DropOldFamily(raw, old_points));
-  } else if (old_points != nullptr) {
-    raw->DestroyColumnFamilyHandle(old_points);
-  }
-  FORESHOCK_RETURN_IF_ERROR(checked);
+  FORESHOCK_RETURN_IF_ERROR(CheckFormat(options, *database));
   return database;
 }
 

@@ -30,8 +30,7 @@ absl::string_view FamilyName(Family family);
 class Database {
  public:
   // `env` is not owned; nullptr: the system's. A directory that another process has open for
-  // writing can still be opened with options.read_only. A store of an older format is migrated
-  // first; with options.read_only it is read as it is or, of format 0, refused.
+  // writing can still be opened with options.read_only. A store of another format is refused.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const StoreOptions& options,
                                                         rocksdb::Env* env,
                                                         std::shared_ptr<DamageWatch> damage);

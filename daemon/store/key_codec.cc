@@ -121,8 +121,6 @@ bool IsUnit(uint8_t value) {
 
 std::string FormatKey() { return Row(kStoreRun, RowKind::kFormat).Take(); }
 
-std::string MigrationKey() { return Row(kStoreRun, RowKind::kMigration).Take(); }
-
 std::string RunKey(std::string_view name) {
   return Row(kStoreRun, RowKind::kRun).String(name).Take();
 }
@@ -168,10 +166,6 @@ std::string SeriesRowKey(uint32_t run, const SeriesKey& series) {
       .Take();
 }
 
-std::string StepKey(const StepId& id) {
-  return Row(id.run, RowKind::kStep).U32(id.attempt).I64(id.step).Take();
-}
-
 std::string ReportKey(const ReportId& id) {
   return Writer()
       .U32(id.run)
@@ -195,10 +189,6 @@ std::string ChunkKey(const ChunkId& id) {
   std::string key = ChunkBoundary(id.run, id.series, id.attempt, id.window.last());
   key.push_back(static_cast<char>(id.window.exponent));
   return key;
-}
-
-std::string PointKey(const PointId& id) {
-  return Writer().U32(id.run).U32(id.series).U32(id.attempt).I64(id.step).Take();
 }
 
 bool DecodeRunOfKey(std::string_view key, uint32_t* run) {
@@ -232,12 +222,6 @@ bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series) 
   return true;
 }
 
-bool DecodeStepKey(std::string_view key, StepId* id) {
-  Reader reader(key);
-  return reader.U32(&id->run) && reader.Kind(RowKind::kStep) && reader.U32(&id->attempt) &&
-         reader.I64(&id->step) && reader.AtEnd();
-}
-
 bool DecodeReportKey(std::string_view key, ReportId* id) {
   Reader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.I64(&id->step) &&
@@ -260,12 +244,6 @@ bool DecodeChunkKey(std::string_view key, ChunkId* id) {
   }
   id->window = Window::Of(last, id->window.exponent);
   return id->window.last() == last;
-}
-
-bool DecodePointKey(std::string_view key, PointId* id) {
-  Reader reader(key);
-  return reader.U32(&id->run) && reader.U32(&id->series) && reader.U32(&id->attempt) &&
-         reader.I64(&id->step) && reader.AtEnd();
 }
 
 std::string RunPrefix(uint32_t run) { return Writer().U32(run).Take(); }

@@ -32,8 +32,6 @@ enum class RowKind : char {
   kJudging = 'J',       // nothing more: a run has at most one
   kSeries = 'S',        // indicator, layer, unit, unit id, unit name
   kRetention = 'D',     // attempt
-  kStep = 'T',          // attempt, step; format 0 only
-  kMigration = 'M',     // run 0
 };
 
 // Rows of the store itself; runs count from 1.
@@ -55,23 +53,6 @@ struct ChunkId {
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
 
-// Format 0.
-struct PointId {
-  uint32_t run = 0;
-  uint32_t series = 0;
-  uint32_t attempt = 0;
-  int64_t step = 0;
-  friend bool operator==(const PointId&, const PointId&) = default;
-};
-
-// Format 0.
-struct StepId {
-  uint32_t run = 0;
-  uint32_t attempt = 0;
-  int64_t step = 0;
-  friend bool operator==(const StepId&, const StepId&) = default;
-};
-
 struct ReportId {
   uint32_t run = 0;
   uint32_t attempt = 0;
@@ -84,7 +65,6 @@ struct ReportId {
 
 // Column family `default`.
 std::string FormatKey();
-std::string MigrationKey();
 std::string RunKey(std::string_view name);
 std::string SilencesKey();
 std::string AttemptKey(uint32_t run, uint32_t attempt);
@@ -104,9 +84,6 @@ std::string HeadKey(const HeadId& id);
 std::string ChunkKey(const ChunkId& id);
 // Before every chunk of (run, series, attempt) that ends at `last` or later, after all others.
 std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64_t last);
-// Format 0.
-std::string StepKey(const StepId& id);
-std::string PointKey(const PointId& id);
 
 // What every key begins with, in every family: the run, and at least one byte after it.
 bool DecodeRunOfKey(std::string_view key, uint32_t* run);
@@ -117,8 +94,6 @@ bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series);
 bool DecodeReportKey(std::string_view key, ReportId* id);
 bool DecodeHeadKey(std::string_view key, HeadId* id);
 bool DecodeChunkKey(std::string_view key, ChunkId* id);
-bool DecodeStepKey(std::string_view key, StepId* id);
-bool DecodePointKey(std::string_view key, PointId* id);
 
 // Prefixes to scan by.
 std::string RunPrefix(uint32_t run);                 // every family

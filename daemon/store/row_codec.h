@@ -20,10 +20,8 @@
 
 namespace foreshock::store {
 
-// The format this code writes. Older ones are migrated when a store is opened for writing.
+// The one format that this code reads and writes; docs/formats/migration.md is about the next one.
 inline constexpr uint32_t kFormat = 2;
-// The oldest that can be read as it is: format 1 has all but the rows of RowKind::kJudging.
-inline constexpr uint32_t kOldestReadable = 1;
 
 std::string EncodeFormat(uint32_t format);
 bool DecodeFormat(std::string_view row, uint32_t* format);

@@ -77,9 +77,6 @@ std::string KindInWords(char kind) {
       return "retention row";
     case RowKind::kSilences:
       return "row of the silences";
-    case RowKind::kStep:
-    case RowKind::kMigration:
-      break;
   }
   return absl::StrCat("row of the unknown kind ", static_cast<int>(kind));
 }

@@ -11,12 +11,15 @@
 
 namespace foreshock {
 
-// Open from its construction to its end, with the column families of today's format.
+// Open from its construction to its end, with the column families of today's format and `others`.
 class RawStore {
  public:
-  explicit RawStore(const std::string& directory) {
+  explicit RawStore(const std::string& directory, const std::vector<std::string>& others = {}) {
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     for (const char* name : {"default", "open", "heads", "chunks"}) {
+      families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    }
+    for (const std::string& name : others) {
       families.emplace_back(name, rocksdb::ColumnFamilyOptions());
     }
     rocksdb::DB* raw = nullptr;
@@ -31,6 +34,11 @@ class RawStore {
   rocksdb::ColumnFamilyHandle* Create(const std::string& family) {
     EXPECT_TRUE(db_->CreateColumnFamily({}, family, &handles_.emplace_back()).ok());
     return handles_.back();
+  }
+  std::string Get(rocksdb::ColumnFamilyHandle* family, const std::string& key) const {
+    std::string value;
+    EXPECT_TRUE(db_->Get({}, family, key, &value).ok());
+    return value;
   }
   void Put(rocksdb::ColumnFamilyHandle* family, const std::string& key, const std::string& value) {
     EXPECT_TRUE(db_->Put({}, family, key, value).ok());

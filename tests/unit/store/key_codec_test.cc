@@ -48,26 +48,6 @@ std::vector<SeriesKey> SeriesKeys() {
   return all;
 }
 
-TEST(KeyCodecTest, PointKeysComeBackAndSortAsTheirFields) {
-  std::string last;
-  for (const uint32_t run : kU32s) {
-    for (const uint32_t series : kU32s) {
-      for (const uint32_t attempt : kU32s) {
-        for (const int64_t step : kI64s) {
-          const PointId id{run, series, attempt, step};
-          const std::string key = PointKey(id);
-          EXPECT_EQ(key.size(), 20u);
-          EXPECT_LT(last, key);
-          PointId decoded;
-          ASSERT_TRUE(DecodePointKey(key, &decoded));
-          EXPECT_EQ(decoded, id);
-          last = key;
-        }
-      }
-    }
-  }
-}
-
 TEST(KeyCodecTest, HeadKeysComeBackAndSortAsTheirFields) {
   std::string last;
   for (const uint32_t run : kU32s) {
@@ -126,23 +106,6 @@ TEST(KeyCodecTest, AChunkKeyWhoseWindowIsNoneIsRefused) {
   EXPECT_FALSE(DecodeChunkKey(key, &id));
   key.back() = 64;
   EXPECT_FALSE(DecodeChunkKey(key, &id));
-}
-
-TEST(KeyCodecTest, StepKeysComeBackAndSortAsTheirFields) {
-  std::string last;
-  for (const uint32_t run : kU32s) {
-    for (const uint32_t attempt : kU32s) {
-      for (const int64_t step : kI64s) {
-        const StepId id{run, attempt, step};
-        const std::string key = StepKey(id);
-        EXPECT_LT(last, key);
-        StepId decoded;
-        ASSERT_TRUE(DecodeStepKey(key, &decoded));
-        EXPECT_EQ(decoded, id);
-        last = key;
-      }
-    }
-  }
 }
 
 TEST(KeyCodecTest, ReportKeysComeBackAndSortByStepRankInstanceAndSeq) {
@@ -224,8 +187,8 @@ TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
 }
 
 TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
-  const std::string point = PointKey({1, 2, 3, 4});
-  const std::string step = StepKey({1, 2, 3});
+  const std::string head = HeadKey({1, 2, 3});
+  const std::string chunk = ChunkKey({1, 2, 3, Window::Of(256, 8)});
   const std::string report = ReportKey({1, 2, 3, 4, std::string("a\0b", 3), 5});
   const std::string run = RunKey(std::string("a\0b", 3));
   const std::string series = SeriesRowKey(1, {"attn.a", 2, Unit::kTensor, 3, "wq"});
@@ -235,15 +198,15 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
     bool (*decode)(std::string_view);
   };
   const Case cases[] = {
-      {"point", point,
+      {"head", head,
        [](std::string_view key) {
-         PointId id;
-         return DecodePointKey(key, &id);
+         HeadId id;
+         return DecodeHeadKey(key, &id);
        }},
-      {"step", step,
+      {"chunk", chunk,
        [](std::string_view key) {
-         StepId id;
-         return DecodeStepKey(key, &id);
+         ChunkId id;
+         return DecodeChunkKey(key, &id);
        }},
       {"report", report,
        [](std::string_view key) {
@@ -274,8 +237,6 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
 }
 
 TEST(KeyCodecTest, DecodersRefuseOtherKindsBadEscapesAndUnknownUnits) {
-  StepId step;
-  EXPECT_FALSE(DecodeStepKey(AttemptKey(1, 2) + std::string(8, '\0'), &step));
   std::string name;
   EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\1R\0\1", 7), &name));   // of run 1
   EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\0Ra\0\2", 8), &name));  // 00 02
@@ -293,9 +254,9 @@ TEST(KeyCodecTest, AScanByPrefixCoversExactlyItsKeys) {
   for (const uint32_t run : {1u, 255u, 0xffffffu}) {
     const std::string begin = RunPrefix(run);
     const std::string end = PrefixEnd(begin);
-    EXPECT_LE(begin, PointKey({run, 0, 0, std::numeric_limits<int64_t>::min()}));
-    EXPECT_GT(end, PointKey({run, ~0u, ~0u, std::numeric_limits<int64_t>::max()}));
-    EXPECT_LE(end, PointKey({run + 1, 0, 0, std::numeric_limits<int64_t>::min()}));
+    EXPECT_LE(begin, HeadKey({run, 0, 0}));
+    EXPECT_GT(end, HeadKey({run, ~0u, ~uint64_t{0}}));
+    EXPECT_LE(end, HeadKey({run + 1, 0, 0}));
   }
   const std::string prefix = SeriesPrefix(1, "attn.");
   EXPECT_THAT(SeriesRowKey(1, {"attn.a", 0, Unit::kNone, 0, ""}), ::testing::StartsWith(prefix));

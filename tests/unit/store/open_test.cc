@@ -164,18 +164,36 @@ TEST_F(OpenTest, RefusesADatabaseWithOtherFamilies) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default, theirs")));
 }
 
-TEST_F(OpenTest, RefusesANewerFormatWithAndWithoutNewFamilies) {
-  Fill();
-  Put(store::Family::kRows, store::FormatKey(), store::EncodeFormat(3));
-  const auto newer = StatusIs(
-      absl::StatusCode::kFailedPrecondition,
-      HasSubstr("has format 3; this program reads and writes format 2: use a newer foreshockd"));
-  EXPECT_THAT(OpenStore(Options()), newer);
+TEST_F(OpenTest, RefusesAnotherFormatWithAndWithoutOtherFamilies) {
+  struct Case {
+    uint32_t format;
+    const char* family;  // that only this format has
+    const char* message;
+  };
+  const Case cases[] = {
+      {0, "points",
+       "data has format 0; this program reads and writes format 2 only: use an older foreshockd, "
+       "or give another directory"},
+      {1, "points", "has format 1; this program reads and writes format 2 only: use an older"},
+      {3, "news", "has format 3; this program reads and writes format 2 only: use a newer"},
+  };
   StoreOptions read_only = Options();
   read_only.read_only = true;
-  EXPECT_THAT(OpenStore(read_only), newer);
-  RawStore(Options().directory).Create("news");
-  EXPECT_THAT(OpenStore(Options()), newer);
+  for (const Case& c : cases) {
+    std::filesystem::remove_all(Options().directory);
+    Fill();
+    const std::string row = store::EncodeFormat(c.format);
+    Put(store::Family::kRows, store::FormatKey(), row);
+    const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(c.message));
+    EXPECT_THAT(OpenStore(Options()), refused);
+    EXPECT_THAT(OpenStore(read_only), refused);
+    RawStore(Options().directory).Create(c.family);
+    EXPECT_THAT(OpenStore(Options()), refused);
+    EXPECT_THAT(OpenStore(read_only), refused);
+    // A refusal leaves the store as it is.
+    const RawStore raw(Options().directory, {c.family});
+    EXPECT_EQ(raw.Get(raw.rows(), store::FormatKey()), row);
+  }
 }
 
 TEST_F(OpenTest, RefusesASecondOpeningInOneProcess) {
