@@ -212,7 +212,4 @@ struct StoreOptions {
 // created or changed, and a store that a daemon has open can be read as it is at this moment.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
-// For tests: the same behaviour in memory.
-std::unique_ptr<Store> NewMemoryStore();
-
 }  // namespace foreshock

@@ -7,6 +7,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/support/http_client.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/stored_run.h"
 
 namespace foreshock {

@@ -10,6 +10,7 @@
 #include "daemon/store/store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

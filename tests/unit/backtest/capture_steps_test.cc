@@ -12,6 +12,7 @@
 #include "daemon/backtest/stored_steps.h"
 #include "daemon/capture/writer.h"
 #include "daemon/store/store.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"
 

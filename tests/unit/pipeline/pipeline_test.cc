@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 
 namespace foreshock {

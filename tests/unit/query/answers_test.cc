@@ -3,6 +3,7 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/store/disk_store.h"
 #include "tests/support/filled_store.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 
 namespace foreshock {

@@ -1,3 +1,5 @@
+#include "tests/support/memory_store.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +16,6 @@
 #include "daemon/store/lineage.h"
 #include "daemon/store/read_view.h"
 #include "daemon/store/row_codec.h"
-#include "daemon/store/store.h"
 
 namespace foreshock {
 namespace {

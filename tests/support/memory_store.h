@@ -1,0 +1,14 @@
+// A store in memory, for tests: it answers as the one on a disk does.
+//
+//   const std::unique_ptr<Store> store = NewMemoryStore();
+#pragma once
+
+#include <memory>
+
+#include "daemon/store/store.h"
+
+namespace foreshock {
+
+std::unique_ptr<Store> NewMemoryStore();
+
+}  // namespace foreshock
