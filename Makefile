@@ -98,7 +98,7 @@ sanitize: ## all tests that run our C++ under AddressSanitizer and UBSan, then T
 	@deploy/build.sh tsan
 	@ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
 
-lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety analysis
+lint: ## include and import arrows, file lists, lengths of functions, formatting, clang-tidy with thread-safety analysis
 	@deploy/install-deps.sh build test dev
 	@/usr/bin/python3 tests/lint/lint.py --format
 	@deploy/build.sh tidy foreshockd foreshock foreshock-proxy foreshock_client
