@@ -1,4 +1,4 @@
-#include "daemon/store/point_reads.h"
+#include "daemon/store/reads.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint32_t kUnknownSeries = 0;  // no series of points has this id
 
-// Their ids, in the same order.
+// Finds their ids, in the same order.
 absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t run,
                                                 absl::Span<const SeriesKey> series) {
   std::vector<std::pair<std::string, size_t>> keys;
@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t r
   RowIterator rows(view, Family::kRows, KindPrefix(run, RowKind::kSeries));
   bool placed = false;
   for (const auto& [key, i] : keys) {
-    // Those that follow one another cost no seek.
+    // Neighbours cost no seek.
     if (placed && rows.Valid() && rows.key() < key) rows.Next();
     if (!placed || (rows.Valid() && rows.key() < key)) rows.Seek(key);
     placed = true;
@@ -47,12 +47,12 @@ absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t r
   return ids;
 }
 
-// What a read of points knows before its first point.
+// Everything that a read of points looks up before its first point.
 struct PointPlan {
   std::vector<uint32_t> ids;
   std::vector<Stretch> stretches;
-  std::vector<uint32_t> sorted_ids;        // without unknown ones, each once
-  std::vector<OpenRows<ChunkPoint>> open;  // as sorted_ids
+  std::vector<uint32_t> sorted_ids;        // known ones, each once
+  std::vector<OpenRows<ChunkPoint>> open;  // in the order of sorted_ids
 
   const OpenRows<ChunkPoint>& OpenOf(uint32_t id) const {
     return open[std::lower_bound(sorted_ids.begin(), sorted_ids.end(), id) - sorted_ids.begin()];
@@ -76,7 +76,69 @@ absl::StatusOr<PointPlan> PlanPoints(const ReadView& view, uint32_t run,
   return plan;
 }
 
+using Whole = ChunkReader<PointRows>::Whole;
+
+// Adds a chunk to the buckets without decoding its points, if its parts or its summary allow that.
+absl::StatusOr<Whole> AddWhole(const Stretch& stretch, int64_t bucket_steps, std::string_view key,
+                               Window window, std::string_view bytes, BucketBuilder* buckets) {
+  if (KindOf(bytes) == ChunkKind::kDownsampled) {
+    std::vector<ChunkSummary> parts;
+    if (!DecodeDownsampled(bytes, window.first, &parts)) {
+      return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
+    }
+    // A part that the stretch cuts belongs to the stretch of its last step.
+    for (ChunkSummary& part : parts) {
+      if (part.last_step < stretch.first || part.last_step > stretch.last) continue;
+      part.first_step = std::max(part.first_step, stretch.first);
+      if (!buckets->Add(stretch.attempt, part)) return Whole::kStop;
+    }
+    return Whole::kTaken;
+  }
+  ChunkSummary summary;
+  if (!DecodeChunkSummary(bytes, window.first, &summary)) {
+    return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
+  }
+  // Such a large sum may stand for one that overflowed.
+  const bool exact = std::fabs(summary.sum) < std::numeric_limits<double>::max();
+  const bool inside =
+      stretch.first <= summary.first_step && summary.last_step <= stretch.last && exact;
+  if (!inside || BucketStart(summary.first_step, bucket_steps) !=
+                     BucketStart(summary.last_step, bucket_steps)) {
+    return Whole::kDecode;
+  }
+  return buckets->Add(stretch.attempt, summary) ? Whole::kTaken : Whole::kStop;
+}
+
 }  // namespace
+
+absl::Status ReadOpenReports(const ReadView& view, uint32_t run, uint32_t attempt,
+                             const std::function<bool(const model::ShardReport&)>& visit) {
+  model::ShardReport report;  // reused: its buffers stay
+  return view.ScanPrefix(Family::kOpen, OpenPrefix(run, attempt),
+                         [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                           FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kOpen, key, value, &report));
+                           return visit(report);
+                         });
+}
+
+absl::StatusOr<std::vector<SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
+                                                  const SeriesFilter& filter) {
+  std::string_view indicator = filter.indicator;
+  if (!indicator.empty() && indicator.back() == '*') indicator.remove_suffix(1);
+  std::vector<SeriesKey> keys;
+  FORESHOCK_RETURN_IF_ERROR(
+      view.ScanPrefix(Family::kRows, SeriesPrefix(run, indicator),
+                      [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                        SeriesKey series;
+                        uint32_t run_of_key = 0;
+                        if (!DecodeSeriesRowKey(key, &run_of_key, &series)) {
+                          return CorruptRow(FamilyName(Family::kRows), key, "series row", value);
+                        }
+                        if (filter.Matches(series)) keys.push_back(std::move(series));
+                        return true;
+                      }));
+  return keys;
+}
 
 absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
                         const StepRange& range,
@@ -101,7 +163,6 @@ absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const Ser
 absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
                          const StepRange& range, int64_t bucket_steps,
                          const std::function<bool(size_t, const Bucket&)>& visit) {
-  using Whole = ChunkReader<PointRows>::Whole;
   FORESHOCK_ASSIGN_OR_RETURN(const PointPlan plan, PlanPoints(view, run, series, range));
   ChunkReader<PointRows> reader(view, run);
   for (size_t i = 0; i < series.size(); ++i) {
@@ -114,34 +175,8 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
       const auto add_point = [&](const ChunkPoint& point) {
         return buckets.Add({stretch.attempt, point.step, point.value, point.flags});
       };
-      const auto add_whole = [&](std::string_view key, Window window,
-                                 std::string_view bytes) -> absl::StatusOr<Whole> {
-        if (KindOf(bytes) == ChunkKind::kDownsampled) {
-          std::vector<ChunkSummary> parts;
-          if (!DecodeDownsampled(bytes, window.first, &parts)) {
-            return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
-          }
-          // A part that the stretch cuts belongs where its last step does.
-          for (ChunkSummary& part : parts) {
-            if (part.last_step < stretch.first || part.last_step > stretch.last) continue;
-            part.first_step = std::max(part.first_step, stretch.first);
-            if (!buckets.Add(stretch.attempt, part)) return Whole::kStop;
-          }
-          return Whole::kTaken;
-        }
-        ChunkSummary summary;
-        if (!DecodeChunkSummary(bytes, window.first, &summary)) {
-          return CorruptRow(FamilyName(Family::kChunks), key, PointRows::kName, bytes);
-        }
-        // A sum as large as that would have overflowed.
-        const bool exact = std::fabs(summary.sum) < std::numeric_limits<double>::max();
-        const bool inside =
-            stretch.first <= summary.first_step && summary.last_step <= stretch.last && exact;
-        if (!inside || BucketStart(summary.first_step, bucket_steps) !=
-                           BucketStart(summary.last_step, bucket_steps)) {
-          return Whole::kDecode;
-        }
-        return buckets.Add(stretch.attempt, summary) ? Whole::kTaken : Whole::kStop;
+      const auto add_whole = [&](std::string_view key, Window window, std::string_view bytes) {
+        return AddWhole(stretch, bucket_steps, key, window, bytes, &buckets);
       };
       FORESHOCK_ASSIGN_OR_RETURN(const bool more,
                                  reader.Read(plan.ids[i], stretch, open[s], add_point, add_whole));
