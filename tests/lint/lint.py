@@ -36,6 +36,7 @@ LEVELS = {
     "daemon/exporter": 2,
     "daemon/http": 2,
     "daemon/remote_write": 3,
+    "daemon/detect": 2,
     "daemon/rules": 3,
     "daemon/query": 3,
     "daemon/rpc": 3,
