@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -185,8 +186,9 @@ int Run(const Flags& flags, const sigset_t& signals) {
     manager.Stopping();
     LogInfo("app", "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
     const absl::Status stopped = (*app)->Stop();
-    if (!stopped.ok()) return Fail(stopped);
-    return kOk;
+    if (stopped.ok()) return kOk;
+    // A part that hangs may still use what an orderly exit would destroy.
+    std::_Exit(Fail(stopped));
   }
 }
 

@@ -44,7 +44,8 @@ class App {
 
   // Not ready, no new streams; streams end once acknowledged; what is queued is committed; all
   // within shutdown_deadline. Peers that do not let go are cut off after 2 s, or half of it.
-  // Errors: DeadlineExceeded when not all was committed in time.
+  // Errors: DeadlineExceeded when not all was committed in time, or a part hangs. A part that hangs
+  // is left behind: the process is to end without running destructors (std::_Exit).
   absl::Status Stop();
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/base/log.h"
+#include "daemon/base/status_macros.h"
 
 namespace foreshock {
 namespace {
@@ -26,6 +27,24 @@ std::optional<RunEnd> RunEndOf(v1::RunState state, const SnapshotOptions& option
     default:
       return std::nullopt;
   }
+}
+
+absl::Status FillOutbox(const Store& store, const SnapshotOptions& options, absl::Time now,
+                        Outbox* outbox) {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RunRow> runs, store.Runs());
+  for (const model::RunRow& run : runs) {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
+                               store.Attempts(run.name()));
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> rows, store.Alerts(run.name()));
+    const v1::RunState state = attempts.empty() ? v1::RUN_STATE_FINISHED : attempts.back().state();
+    const bool ended = state != v1::RUN_STATE_UNSPECIFIED;
+    for (const model::AlertRow& row : rows) {
+      const bool goes_on = row.alert().state() == v1::ALERT_STATE_FIRING && !ended;
+      if (row.undelivered() || goes_on) outbox->Offer(row);
+    }
+    if (ended) outbox->SetRunEnd(run.name(), RunEndOf(state, options, now));
+  }
+  return absl::OkStatus();
 }
 
 void AppListener::OnStep(const ClosedStep& step) {

@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/exporter/snapshot_builder.h"
 #include "daemon/notify/outbox.h"
 #include "daemon/pipeline/listener.h"
+#include "daemon/store/store.h"
 
 namespace foreshock {
 
@@ -57,6 +59,10 @@ class AppListener final : public PipelineListener {
   bool changed_ = false;
   absl::Time publish_at_ = absl::InfinitePast();
 };
+
+// Offers what the process before this one had not told, or not to the end.
+absl::Status FillOutbox(const Store& store, const SnapshotOptions& options, absl::Time now,
+                        Outbox* outbox);
 
 // Of a run that comes to stand like that now; unset: it goes on. Its alerts are told as over when
 // it leaves /metrics.

@@ -82,7 +82,7 @@ class Rebuild {
     auto& holder = rank_holders_[{hello.launch_id(), hello.rank()}];
     if (holder != 0) state_->StreamEnded(streams_.at(holder - 1).attempt, hello.rank(), holder);
     holder = StreamId{number} + 1;
-    FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
+    FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted,
                                state_->Open(hello, holder, now_, &changes_));
     stream.attempt = admitted.attempt;
     stream.reporter.committed_seq = admitted.last_committed_seq;
@@ -149,7 +149,7 @@ class Rebuild {
   std::string run_;
   v1::ModelShape model_;
   std::unique_ptr<RunState> state_;
-  RunState::Changes changes_;
+  Changes changes_;
   std::map<uint32_t, Stream> streams_;  // by number in the capture
   std::map<std::pair<std::string, uint32_t>, StreamId>
       rank_holders_;  // by launch and rank; 0: none

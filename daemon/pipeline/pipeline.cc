@@ -16,42 +16,20 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr size_t kWorkPerCommitMax = 4096;
 
-absl::Status DrainingError() {
-  return absl::UnavailableError("the daemon is shutting down; reconnect in a moment");
-}
-
 }  // namespace
-
-// What ingest holds: ends the stream when it goes.
-class RankStreamHandle final : public PushStream {
- public:
-  explicit RankStreamHandle(std::shared_ptr<RankStream> stream) : stream_(std::move(stream)) {}
-  ~RankStreamHandle() override {
-    stream_->Detach();
-    stream_->pipeline()->EnqueueAlways(Pipeline::EndWork{stream_});
-  }
-  const v1::HelloAck& hello_ack() const override { return stream_->hello_ack(); }
-  absl::Status Submit(const v1::Report& report, const StreamNames& names,
-                      std::vector<v1::Rejection> rejections) override {
-    return stream_->Submit(report, names, std::move(rejections), stream_);
-  }
-  absl::Status Submit(const v1::Goodbye& goodbye) override {
-    return stream_->pipeline()->Enqueue(Pipeline::GoodbyeWork{stream_, goodbye.outcome()});
-  }
-
- private:
-  const std::shared_ptr<RankStream> stream_;
-};
 
 Pipeline::Pipeline(Options options, Deps deps)
     : options_(std::move(options)),
       deps_(std::move(deps)),
-      queue_({.items_max = options_.queue_items_max, .bytes_max = SIZE_MAX}),
+      inbox_({.items_max = options_.queue_items_max, .bytes_max = options_.queue_bytes_max},
+             &stats_),
       rules_(deps_.rules) {}
 
 Pipeline::~Pipeline() {
   const absl::Status stopped = Stop(absl::Seconds(5));
-  if (!stopped.ok()) LogWarning("pipeline", std::string(stopped.message()));
+  if (stopped.ok()) return;
+  LogWarning("pipeline", std::string(stopped.message()));
+  (void)Stop(absl::InfiniteDuration());  // the threads use what is destroyed next
 }
 
 absl::Status Pipeline::Start() {
@@ -66,8 +44,14 @@ absl::Status Pipeline::Start() {
     FORESHOCK_RETURN_IF_ERROR(loaded);
   }
   PublishRuns();
-  writer_ = std::thread([this] { WriterLoop(); });
-  syncer_ = std::thread([this] { SyncLoop(); });
+  writer_ = std::thread([this] {
+    WriterLoop();
+    Ended(&writer_ended_);
+  });
+  syncer_ = std::thread([this] {
+    SyncLoop();
+    Ended(&syncer_ended_);
+  });
   return absl::OkStatus();
 }
 
@@ -93,42 +77,10 @@ absl::Status Pipeline::LoadRun(const std::string& run) {
 
 // ---- Any thread.
 
-absl::Status Pipeline::Reserve(size_t bytes) {
-  if (draining_) return DrainingError();
-  if (!stats_.store_writable) {
-    return absl::ResourceExhaustedError(
-        "the store cannot be written (see the daemon's log); nothing is taken until it can");
-  }
-  const uint64_t before = stats_.queue_bytes.fetch_add(bytes);
-  if (before > 0 && before + bytes > options_.queue_bytes_max) {
-    stats_.queue_bytes -= bytes;
-    ++stats_.queue_refusals;
-    return absl::ResourceExhaustedError(absl::StrCat("the ingest queue holds ", before, " of ",
-                                                     options_.queue_bytes_max, " bytes"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Pipeline::Enqueue(Work work) {
-  const size_t reserved =
-      std::holds_alternative<ReportWork>(work) ? std::get<ReportWork>(work).bytes : 0;
-  if (queue_.TryPush(std::move(work), 0)) return absl::OkStatus();
-  stats_.queue_bytes -= reserved;
-  if (queue_.closed()) return DrainingError();
-  ++stats_.queue_refusals;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the ingest queue holds ", options_.queue_items_max, " items"));
-}
-
-void Pipeline::EnqueueAlways(Work work) {
-  // A closed queue means that the pipeline has stopped: nobody is left to be told.
-  (void)queue_.Push(std::move(work), 0);
-}
-
 absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
   // Shared: the writer's thread may still be inside set_value when this one has its answer.
   auto promise = std::make_shared<std::promise<absl::Status>>();
-  FORESHOCK_RETURN_IF_ERROR(Enqueue(CallWork{
+  FORESHOCK_RETURN_IF_ERROR(inbox_.Put(CallWork{
       std::move(call), [promise](const absl::Status& status) { promise->set_value(status); }}));
   return promise->get_future().get();
 }
@@ -136,14 +88,14 @@ absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
 absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hello,
                                                            PushStream::AckFn on_ack,
                                                            PushStream::EndFn on_end) {
-  if (draining_) return DrainingError();
-  auto stream = std::make_shared<RankStream>(this, hello, next_stream_++, std::move(on_ack),
+  if (inbox_.draining()) return Inbox::DrainingError();
+  auto stream = std::make_shared<RankStream>(&inbox_, hello, next_stream_++, std::move(on_ack),
                                              std::move(on_end));
   // From here on, so that a stream whose admission cannot be committed ends like any other.
-  auto handle = std::make_unique<RankStreamHandle>(stream);
+  std::unique_ptr<PushStream> handle = RankStream::Handle(stream);
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
-    FORESHOCK_ASSIGN_OR_RETURN(const RunState::Admitted admitted,
+    FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted,
                                run->Open(hello, stream->id(), deps_.clock->Now(), &changes_));
     v1::HelloAck ack;
     ack.set_attempt(admitted.attempt);
@@ -175,7 +127,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
   uint32_t attempt = 0;
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
-    attempt = state->Declare(event, deps_.clock->Now(), &changes_.batch);
+    FORESHOCK_ASSIGN_OR_RETURN(attempt, state->Declare(event, deps_.clock->Now(), &changes_.batch));
     return absl::OkStatus();
   }));
   return attempt;
@@ -223,12 +175,12 @@ absl::Status Pipeline::UpdateAlert(const std::string& run, const std::string& id
   return CallAndCommit([&]() -> absl::Status {
     const auto state = runs_.find(run);
     const model::AlertRow* const known =
-        state == runs_.end() ? nullptr : state->second->FindAlert(id);
+        state == runs_.end() ? nullptr : state->second->alerts().Find(id);
     model::AlertRow row;
     if (known != nullptr) {
       row = *known;
       change(&row);
-      state->second->PutAlert(row, &changes_);
+      state->second->alerts().Put(row, &changes_);
     } else {
       FORESHOCK_ASSIGN_OR_RETURN(row, StoredAlert(run, id));
       change(&row);
@@ -251,9 +203,19 @@ absl::StatusOr<model::AlertRow> Pipeline::StoredAlert(const std::string& run,
   return absl::NotFoundError(absl::StrCat("run '", run, "' has no alert '", id, "'"));
 }
 
-absl::Status Pipeline::Flush() {
+absl::Status Pipeline::Flush(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();  // it never started
-  return CallAndCommit([] { return absl::OkStatus(); });
+  auto committed = std::make_shared<std::promise<absl::Status>>();
+  FORESHOCK_RETURN_IF_ERROR(inbox_.Put(
+      CallWork{[] { return absl::OkStatus(); },
+               [committed](const absl::Status& status) { committed->set_value(status); }}));
+  std::future<absl::Status> answer = committed->get_future();
+  if (answer.wait_for(absl::ToChronoNanoseconds(deadline)) != std::future_status::ready) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("what was queued is not committed after ",
+                     absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)))));
+  }
+  return answer.get();
 }
 
 std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
@@ -262,41 +224,58 @@ std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
 }
 
 void Pipeline::Drain() {
-  if (draining_.exchange(true)) return;
-  EnqueueAlways(CallWork{[] { return absl::OkStatus(); },
-                         [this](const absl::Status&) {
-                           for (auto& [id, stream] : streams_) stream->End(DrainingError());
-                         }});
+  if (!inbox_.Drain()) return;
+  inbox_.PutAlways(CallWork{[] { return absl::OkStatus(); },
+                            [this](const absl::Status&) {
+                              for (auto& [id, stream] : streams_)
+                                stream->End(Inbox::DrainingError());
+                            }});
 }
 
 absl::Status Pipeline::Stop(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();
   Drain();
-  queue_.Close();
-  const absl::Time start = deps_.clock->Steady();
-  std::future<void> joined = std::async(std::launch::async, [this] { writer_.join(); });
-  const bool in_time =
-      joined.wait_for(absl::ToChronoNanoseconds(deadline)) == std::future_status::ready;
-  joined.wait();
-  const absl::Duration took = absl::Trunc(deps_.clock->Steady() - start, absl::Milliseconds(1));
+  inbox_.Close();
+  const absl::Time until = SteadyNow() + deadline;
+  const std::string allowed = absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)));
   {
-    MutexLock lock(&sync_mutex_);
-    sync_stop_ = true;
-    sync_wakeup_.NotifyAll();
+    MutexLock lock(&threads_mutex_);
+    if (!WaitUntil(until, writer_ended_)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("what was queued is not committed after ", allowed));
+    }
+    stop_syncing_ = true;
+    threads_changed_.NotifyAll();
+    if (!WaitUntil(until, syncer_ended_)) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "everything is committed, but the medium has not taken the log after ", allowed));
+    }
   }
+  writer_.join();
   syncer_.join();
-  return in_time ? absl::OkStatus()
-                 : absl::DeadlineExceededError(absl::StrCat(
-                       "committing what was queued took ", absl::FormatDuration(took),
-                       ", allowed were ",
-                       absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)))));
+  return absl::OkStatus();
+}
+
+bool Pipeline::WaitUntil(absl::Time until, const bool& ended) {
+  while (!ended) {
+    const absl::Duration left = until - SteadyNow();
+    if (left <= absl::ZeroDuration()) return false;
+    threads_changed_.WaitFor(&threads_mutex_, std::min(left, absl::Hours(1)));
+  }
+  return true;
+}
+
+void Pipeline::Ended(bool* ended) {
+  MutexLock lock(&threads_mutex_);
+  *ended = true;
+  threads_changed_.NotifyAll();
 }
 
 // ---- The writer's thread.
 
 void Pipeline::WriterLoop() {
   while (true) {
-    std::vector<Work> work = queue_.PopAllFor(kTick, kWorkPerCommitMax);
+    std::vector<Work> work = inbox_.Take(kTick, kWorkPerCommitMax);
     batch_started_ = deps_.clock->Steady();
     for (Work& item : work) {
       std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
@@ -304,12 +283,12 @@ void Pipeline::WriterLoop() {
     Settle(deps_.clock->Steady());
     Commit();
     deps_.listener->OnRound();
-    if (work.empty() && queue_.closed()) return;
+    if (work.empty() && inbox_.closed()) return;
   }
 }
 
 void Pipeline::Handle(ReportWork work) {
-  stats_.queue_bytes -= work.bytes;
+  inbox_.Release(work);
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
   if (run == runs_.end() || !streams_.contains(stream.id())) return;  // deleted meanwhile
@@ -394,7 +373,7 @@ void Pipeline::Settle(absl::Time now) {
 void Pipeline::Commit() {
   if (!changes_.batch.empty()) {
     const absl::Time now = deps_.clock->Steady();
-    if (!stats_.store_writable && now < retry_at_ && !queue_.closed()) return;
+    if (!stats_.store_writable && now < retry_at_ && !inbox_.closed()) return;
     const absl::Status status = deps_.store->Write(changes_.batch);
     if (!status.ok()) {
       ++stats_.commit_failures;
@@ -425,7 +404,7 @@ absl::Status Pipeline::CommitAll() {
 
 void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
-  const RunState::Changes committed = std::exchange(changes_, {});
+  const Changes committed = std::exchange(changes_, {});
   PublishRuns();
   for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
   for (const model::AlertRow& alert : committed.alerts) {
@@ -494,9 +473,9 @@ void Pipeline::SyncLoop() {
   uint64_t synced_commits = 0;
   while (true) {
     {
-      MutexLock lock(&sync_mutex_);
-      if (!sync_stop_) sync_wakeup_.WaitFor(&sync_mutex_, options_.sync_interval);
-      if (sync_stop_) break;
+      MutexLock lock(&threads_mutex_);
+      if (!stop_syncing_) threads_changed_.WaitFor(&threads_mutex_, options_.sync_interval);
+      if (stop_syncing_) break;
     }
     const uint64_t commits = stats_.commits;
     if (commits == synced_commits) continue;

@@ -17,17 +17,17 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/base/bounded_queue.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
 #include "daemon/ingest/sink.h"
+#include "daemon/pipeline/changes.h"
+#include "daemon/pipeline/inbox.h"
 #include "daemon/pipeline/listener.h"
 #include "daemon/pipeline/run_state.h"
 #include "daemon/pipeline/stats.h"
@@ -59,15 +59,16 @@ class Pipeline final : public ReportSink {
   };
 
   Pipeline(Options options, Deps deps);
-  ~Pipeline() override;
+  ~Pipeline() override;  // waits for the threads, however long that takes
 
   // Reads runs that had not ended back from the store and starts the threads.
   absl::Status Start();
 
   // No new streams; those there are end with Unavailable once what was queued is acknowledged.
   void Drain();
-  // Drain, commit what is queued, stop the threads. DeadlineExceeded if the queue could not be
-  // committed in time (it was not acknowledged, so senders will repeat it).
+  // Drain, commit what is queued, stop the threads. DeadlineExceeded when that takes longer: the
+  // threads then go on, and a later Stop, or the destructor, waits for them again. What was not
+  // committed was not acknowledged, so senders repeat it.
   absl::Status Stop(absl::Duration deadline);
 
   absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, PushStream::AckFn on_ack,
@@ -85,43 +86,16 @@ class Pipeline final : public ReportSink {
   absl::Status UpdateAlert(const std::string& run, const std::string& id, bool tell,
                            const std::function<void(model::AlertRow*)>& change);
   // Waits until everything that was taken before is committed, or the store has refused it. For
-  // the thread that starts and stops.
-  absl::Status Flush();
+  // the thread that starts and stops. Errors: DeadlineExceeded, and what the store said.
+  absl::Status Flush(absl::Duration deadline);
 
   // How the runs in memory stand, by name; waits for nothing.
   std::map<std::string, std::vector<AttemptStatus>> runs() const;
   const PipelineStats& stats() const { return stats_; }
-  size_t queue_items() const { return queue_.size(); }
+  size_t queue_items() const { return inbox_.size(); }
 
  private:
-  friend class RankStream;
-  friend class RankStreamHandle;
-
-  struct ReportWork {
-    std::shared_ptr<RankStream> stream;
-    model::ShardReport report;
-    std::vector<v1::Rejection> rejections;
-    size_t bytes = 0;  // reserved
-  };
-  struct GoodbyeWork {
-    std::shared_ptr<RankStream> stream;
-    v1::Outcome outcome = v1::OUTCOME_UNSPECIFIED;
-  };
-  struct EndWork {
-    std::shared_ptr<RankStream> stream;
-  };
-  // `call` runs on the writer's thread; `done` hears of the commit of what it changed.
-  struct CallWork {
-    std::function<absl::Status()> call;
-    std::function<void(const absl::Status&)> done;
-  };
-  using Work = std::variant<ReportWork, GoodbyeWork, EndWork, CallWork>;
-
   // On any thread.
-  absl::Status Reserve(size_t bytes);
-  absl::Status Enqueue(Work work);
-  // For what must not be lost when the queue is full: ends of streams (at most one a stream).
-  void EnqueueAlways(Work work);
   // Waits until the writer's thread has run `call` and committed what it changed.
   absl::Status CallAndCommit(std::function<absl::Status()> call);
 
@@ -145,18 +119,21 @@ class Pipeline final : public ReportSink {
 
   void SyncLoop();
 
+  // Of the two threads.
+  void Ended(bool* ended);
+  bool WaitUntil(absl::Time until, const bool& ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_mutex_);
+
   const Options options_;
   const Deps deps_;
   PipelineStats stats_;
-  BoundedQueue<Work> queue_;
-  std::atomic<bool> draining_{false};
+  Inbox inbox_;
   std::atomic<StreamId> next_stream_{1};
 
   // Only on the writer's thread, or before it runs.
   std::shared_ptr<const RuleSet> rules_;
   std::map<std::string, std::unique_ptr<RunState>> runs_;
   absl::flat_hash_map<StreamId, std::shared_ptr<RankStream>> streams_;
-  RunState::Changes changes_;
+  Changes changes_;
   std::map<StreamId, v1::Ack> acks_;  // for after the commit
   std::vector<std::function<void(const absl::Status&)>> done_;
   std::set<std::string> touched_;  // runs that got work since the last Settle
@@ -168,9 +145,11 @@ class Pipeline final : public ReportSink {
   mutable Mutex published_mutex_;
   std::map<std::string, std::vector<AttemptStatus>> published_ ABSL_GUARDED_BY(published_mutex_);
 
-  Mutex sync_mutex_;
-  CondVar sync_wakeup_;
-  bool sync_stop_ ABSL_GUARDED_BY(sync_mutex_) = false;
+  Mutex threads_mutex_;
+  CondVar threads_changed_;
+  bool stop_syncing_ ABSL_GUARDED_BY(threads_mutex_) = false;
+  bool writer_ended_ ABSL_GUARDED_BY(threads_mutex_) = false;
+  bool syncer_ended_ ABSL_GUARDED_BY(threads_mutex_) = false;
 
   std::thread writer_;
   std::thread syncer_;

@@ -3,13 +3,44 @@
 #include <utility>
 
 #include "daemon/base/status_macros.h"
-#include "daemon/pipeline/pipeline.h"
 
 namespace foreshock {
 
-RankStream::RankStream(Pipeline* pipeline, const v1::Hello& hello, StreamId id,
-                       PushStream::AckFn on_ack, PushStream::EndFn on_end)
-    : pipeline_(pipeline),
+class RankStream::PushHandle final : public PushStream {
+ public:
+  explicit PushHandle(std::shared_ptr<RankStream> stream) : stream_(std::move(stream)) {}
+
+  ~PushHandle() override {
+    {
+      MutexLock lock(&stream_->mutex_);
+      stream_->on_ack_ = nullptr;
+      stream_->on_end_ = nullptr;
+    }
+    stream_->inbox_->PutAlways(EndWork{stream_});
+  }
+
+  const v1::HelloAck& hello_ack() const override { return stream_->hello_ack_; }
+
+  absl::Status Submit(const v1::Report& report, const StreamNames& names,
+                      std::vector<v1::Rejection> rejections) override {
+    ReportWork work{.stream = stream_, .bytes = report.ByteSizeLong()};
+    FORESHOCK_RETURN_IF_ERROR(stream_->inbox_->Reserve(work.bytes));
+    work.report = SummariseReport(report, names, stream_->reporter_, &rejections);
+    work.rejections = std::move(rejections);
+    return stream_->inbox_->Put(std::move(work));
+  }
+
+  absl::Status Submit(const v1::Goodbye& goodbye) override {
+    return stream_->inbox_->Put(GoodbyeWork{stream_, goodbye.outcome()});
+  }
+
+ private:
+  const std::shared_ptr<RankStream> stream_;
+};
+
+RankStream::RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, PushStream::AckFn on_ack,
+                       PushStream::EndFn on_end)
+    : inbox_(inbox),
       id_(id),
       run_(hello.run()),
       reporter_{.sender = {.rank = hello.rank(),
@@ -19,24 +50,15 @@ RankStream::RankStream(Pipeline* pipeline, const v1::Hello& hello, StreamId id,
       on_ack_(std::move(on_ack)),
       on_end_(std::move(on_end)) {}
 
-void RankStream::Admit(const RunState::Admitted& admitted, const v1::HelloAck& hello_ack) {
+std::unique_ptr<PushStream> RankStream::Handle(std::shared_ptr<RankStream> stream) {
+  return std::make_unique<PushHandle>(std::move(stream));
+}
+
+void RankStream::Admit(const Admitted& admitted, const v1::HelloAck& hello_ack) {
   attempt_ = admitted.attempt;
   reporter_.committed_seq = admitted.last_committed_seq;
   reporter_.snapshots = admitted.snapshots;
   hello_ack_ = hello_ack;
-}
-
-absl::Status RankStream::Submit(const v1::Report& report, const StreamNames& names,
-                                std::vector<v1::Rejection> rejections,
-                                const std::shared_ptr<RankStream>& self) {
-  const size_t bytes = report.ByteSizeLong();
-  FORESHOCK_RETURN_IF_ERROR(pipeline_->Reserve(bytes));
-  Pipeline::ReportWork work;
-  work.stream = self;
-  work.bytes = bytes;
-  work.report = SummariseReport(report, names, reporter_, &rejections);
-  work.rejections = std::move(rejections);
-  return pipeline_->Enqueue(std::move(work));
 }
 
 void RankStream::SendAck(const v1::Ack& ack) {
@@ -47,12 +69,6 @@ void RankStream::SendAck(const v1::Ack& ack) {
 void RankStream::End(const absl::Status& status) {
   MutexLock lock(&mutex_);
   if (on_end_ != nullptr) on_end_(status);
-  on_end_ = nullptr;
-}
-
-void RankStream::Detach() {
-  MutexLock lock(&mutex_);
-  on_ack_ = nullptr;
   on_end_ = nullptr;
 }
 

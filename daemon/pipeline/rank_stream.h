@@ -1,4 +1,10 @@
-// One admitted stream of one rank: summarises its reports on the caller's thread and queues them.
+// One admitted stream of one rank: summarises its reports on the caller's thread, puts them into
+// the writer's inbox and carries acks back.
+//
+//   auto stream = std::make_shared<RankStream>(&inbox, hello, id, on_ack, on_end);
+//   std::unique_ptr<PushStream> handle = RankStream::Handle(stream);   // for ingest
+//   stream->Admit(admitted, hello_ack);                                // on the writer's thread
+//   stream->SendAck(ack);
 #pragma once
 
 #include <cstdint>
@@ -9,41 +15,39 @@
 #include "absl/status/status.h"
 #include "daemon/base/mutex.h"
 #include "daemon/ingest/sink.h"
-#include "daemon/pipeline/run_state.h"
+#include "daemon/pipeline/inbox.h"
 #include "daemon/pipeline/shard_report.h"
+#include "daemon/pipeline/speakers.h"
 
 namespace foreshock {
 
-class Pipeline;
-
-// The state shared between the ingest's handle (RankStreamHandle) and the writer's thread.
+// Shared by ingest's handle and the writer's thread.
 class RankStream {
  public:
-  RankStream(Pipeline* pipeline, const v1::Hello& hello, StreamId id, PushStream::AckFn on_ack,
+  // `inbox` outlives it.
+  RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, PushStream::AckFn on_ack,
              PushStream::EndFn on_end);
 
-  // Set by the writer's thread when the stream is admitted, before anyone else sees it.
-  void Admit(const RunState::Admitted& admitted, const v1::HelloAck& hello_ack);
+  // What ingest holds; the stream ends when it goes.
+  static std::unique_ptr<PushStream> Handle(std::shared_ptr<RankStream> stream);
 
-  absl::Status Submit(const v1::Report& report, const StreamNames& names,
-                      std::vector<v1::Rejection> rejections,
-                      const std::shared_ptr<RankStream>& self);
+  // By the writer's thread, before anyone else sees the stream.
+  void Admit(const Admitted& admitted, const v1::HelloAck& hello_ack);
 
-  // Thread-safe; nothing is called after Detach has returned.
+  // Thread-safe; nothing is called once the handle is gone.
   void SendAck(const v1::Ack& ack);
   void End(const absl::Status& status);
-  void Detach();
 
   StreamId id() const { return id_; }
   const std::string& run() const { return run_; }
   uint32_t attempt() const { return attempt_; }
   uint32_t rank() const { return reporter_.sender.rank; }
   const std::string& client_instance() const { return reporter_.client_instance; }
-  const v1::HelloAck& hello_ack() const { return hello_ack_; }
-  Pipeline* pipeline() const { return pipeline_; }
 
  private:
-  Pipeline* const pipeline_;
+  class PushHandle;
+
+  Inbox* const inbox_;
   const StreamId id_;
   const std::string run_;
   Reporter reporter_;

@@ -3,16 +3,31 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "daemon/base/mutex.h"
+#include "daemon/indicators/snapshots.h"
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 #include "daemon/model/stream_names.h"
-#include "daemon/pipeline/run_state.h"
+#include "daemon/pipeline/stats.h"
 #include "foreshock/v1/ingest.pb.h"
 
 namespace foreshock {
+
+// The weight snapshots of one process, shared by its stream and the one that replaces it after a
+// reconnect. Used on the callers' threads.
+struct SharedSnapshots {
+  SharedSnapshots(Snapshots::Options options, PipelineStats* stats)
+      : snapshots(options), stats(stats) {}
+  ~SharedSnapshots() { stats->snapshot_bytes -= snapshots.bytes(); }
+
+  Mutex mutex;
+  Snapshots snapshots ABSL_GUARDED_BY(mutex);
+  PipelineStats* const stats;
+};
 
 // Who reports, as its Hello and its admission said.
 struct Reporter {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,11 +48,23 @@ class RefusingStore final : public Store {
   // Of all steps that were asked for since it was last set.
   mutable std::atomic<int64_t> first_step_read = std::numeric_limits<int64_t>::max();
 
+  // From Hang to Release a call of what hangs does not return.
+  enum class Hanging { kNothing, kWrites, kSyncs };
+  void Hang(Hanging what) {
+    MutexLock lock(&mutex_);
+    hanging_ = what;
+    changed_.NotifyAll();
+  }
+
   absl::Status Write(const StoreBatch& batch) override {
+    WaitWhile(Hanging::kWrites);
     if (refuse) return absl::ResourceExhaustedError("no space left");
     return inner_->Write(batch);
   }
-  absl::Status Sync() override { return inner_->Sync(); }
+  absl::Status Sync() override {
+    WaitWhile(Hanging::kSyncs);
+    return inner_->Sync();
+  }
   absl::StatusOr<std::vector<model::RunRow>> Runs() const override { return inner_->Runs(); }
   absl::StatusOr<model::RunRow> Run(const std::string& run) const override {
     return inner_->Run(run);
@@ -113,7 +126,15 @@ class RefusingStore final : public Store {
   StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
+  void WaitWhile(Hanging what) {
+    MutexLock lock(&mutex_);
+    while (hanging_ == what) changed_.Wait(&mutex_);
+  }
+
   Store* const inner_;
+  Mutex mutex_;
+  CondVar changed_;
+  Hanging hanging_ ABSL_GUARDED_BY(mutex_) = Hanging::kNothing;
 };
 
 // Waits for `condition`, with a deadline; what changes it notifies `changed`.
@@ -785,7 +806,7 @@ TEST_F(RememberedTest, ARunThatEndsIsRememberedToItsLastStep) {
   goodbye.set_outcome(v1::OUTCOME_FINISHED);
   ASSERT_OK(stream->Submit(goodbye));
   stream.reset();
-  ASSERT_OK(pipeline_->Flush());
+  ASSERT_OK(pipeline_->Flush(absl::Seconds(20)));
   EXPECT_EQ(Remembered(), std::pair(1u, int64_t{949}));
 }
 
@@ -850,7 +871,7 @@ TEST_F(PipelineTest, WhatWasToldOfAnAlertAndSaidOfItGoesOnWithItsRow) {
   EXPECT_THAT(pipeline_->UpdateAlert("exp-42", "nosuch", false, nothing),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no alert 'nosuch'")));
   EXPECT_FALSE(pipeline_->UpdateAlert("nosuch", id, false, nothing).ok());
-  EXPECT_OK(pipeline_->Flush());
+  EXPECT_OK(pipeline_->Flush(absl::Seconds(20)));
 }
 
 TEST_F(PipelineTest, ARisenSeverityIsToldOnceMoreAndNeverAgain) {
@@ -1158,6 +1179,34 @@ TEST_F(PipelineTest, DrainingEndsStreamsAfterTheirAcks) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
   EXPECT_THAT(Open(HelloOf(1), &ears),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+}
+
+// A disk that does not answer: the deadline holds, and what was not committed is not acknowledged.
+TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheStoreHangs) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  store_.Hang(RefusingStore::Hanging::kWrites);
+  ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  const absl::Time started = SteadyNow();
+  EXPECT_THAT(pipeline_->Flush(absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("not committed after 50ms")));
+  EXPECT_THAT(pipeline_->Stop(absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("not committed after 50ms")));
+  EXPECT_LT(SteadyNow() - started, absl::Seconds(10)) << "it would have waited for ever";
+  EXPECT_EQ(ears.acked(), 0u);
+  // When it answers after all, a later stop ends well.
+  store_.Hang(RefusingStore::Hanging::kNothing);
+  EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+  EXPECT_EQ(ears.acked(), 1u);
+}
+
+TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheMediumDoesNotTakeTheLog) {
+  store_.Hang(RefusingStore::Hanging::kSyncs);
+  PushLosses("a", 0, {1});
+  EXPECT_THAT(pipeline_->Stop(absl::Milliseconds(200)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("everything is committed")));
+  store_.Hang(RefusingStore::Hanging::kNothing);
+  EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
 }
 
 }  // namespace
