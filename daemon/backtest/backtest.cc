@@ -32,8 +32,8 @@ std::optional<double> LossOf(const ClosedStep& step) {
 }
 
 std::string MeasureOf(const RuleSet& rules, const std::string& name) {
-  for (const Rule& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
-    if (rule.name == name) return MeasureText(rule);
+  for (const auto& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
+    if (rule->name == name) return MeasureText(*rule);
   }
   return "";
 }

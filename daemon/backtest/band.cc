@@ -45,12 +45,12 @@ std::string YamlQuoted(absl::string_view text) {
 
 BandMaker::BandMaker(std::shared_ptr<const CompiledRules> rules, Align align) : align_(align) {
   std::set<Wanted> wanted;
-  for (const Rule& rule : rules->rules) {
-    for (const std::string& indicator : rule.input.indicators) {
+  for (const auto& rule : rules->rules) {
+    for (const std::string& indicator : rule->input.indicators) {
       wanted.insert({.indicator = indicator,
-                     .aggregate = rule.input.aggregate,
-                     .scope = rule.input.scope,
-                     .flags_not_judged = rule.input.flags_not_judged});
+                     .aggregate = rule->input.aggregate,
+                     .scope = rule->input.scope,
+                     .flags_not_judged = rule->input.flags_not_judged});
     }
   }
   wanted_.assign(wanted.begin(), wanted.end());

@@ -20,11 +20,11 @@ namespace {
 constexpr double kExtrapolationMax = 100;
 
 // Four significant digits, to the side of fewer alerts.
-double RoundedAway(const Detector& detector, double scaled) {
-  const double value = FromScale(detector, scaled);
+double RoundedAway(const Limits& limits, double scaled) {
+  const double value = FromScale(limits, scaled);
   if (value == 0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
-  const bool below = detector.side == Detector::Side::kBelow;
+  const bool below = limits.side == Side::kBelow;
   const double rounded = below ? std::floor(value / unit) : std::ceil(value / unit);
   // Through text, so that 9312 * 1e-4 is 0.9312.
   double result = value;
@@ -33,25 +33,24 @@ double RoundedAway(const Detector& detector, double scaled) {
 }
 
 // The limit of a relative detector is on its side of 1.
-double Allowed(const Detector& detector, double limit) {
-  if (detector.kind != Detector::Kind::kRelative) return limit;
-  return detector.side == Detector::Side::kBelow ? std::clamp(limit, 0.0, 1.0)
-                                                 : std::max(limit, 1.0);
+double OnItsSide(const Limits& limits, double limit) {
+  if (limits.scale != Limits::Scale::kRatio) return limit;
+  return limits.side == Side::kBelow ? std::clamp(limit, 0.0, 1.0) : std::max(limit, 1.0);
 }
 
 // `clear` keeps its place between healthy (0 in the scale) and the limit, where there is such a
 // place.
-double ClearFor(const Detector& detector, double limit) {
-  if (limit == detector.limit) return detector.clear;
-  if (detector.clear == detector.limit) return limit;
-  const double before = ToScale(detector, detector.limit);
-  const double after = ToScale(detector, limit);
-  double clear = detector.clear;
-  if (detector.kind != Detector::Kind::kThreshold && before > 0) {
-    clear = RoundedAway(detector, ToScale(detector, detector.clear) * after / before);
+double ClearFor(const Limits& limits, double limit) {
+  if (limit == limits.limit) return limits.clear;
+  if (limits.clear == limits.limit) return limit;
+  const double before = ToScale(limits, limits.limit);
+  const double after = ToScale(limits, limit);
+  double clear = limits.clear;
+  if (limits.scale != Limits::Scale::kValue && before > 0) {
+    clear = RoundedAway(limits, ToScale(limits, limits.clear) * after / before);
   }
   // Never beyond the limit.
-  return ToScale(detector, clear) <= after ? clear : limit;
+  return ToScale(limits, clear) <= after ? clear : limit;
 }
 
 struct Study {
@@ -77,12 +76,13 @@ class Calibrator {
 
  private:
   void Look(size_t index) {
-    const Rule& rule = set_.rules[index];
+    const Rule& rule = *set_.rules[index];
+    const Limits* limits = MovableLimits(rule.detector);
     RuleCalibration found;
     found.rule = rule.name;
     found.samples = healthy_.samples(index);
     Study study;
-    if (!HasLimit(rule)) {
+    if (limits == nullptr) {
       found.role = RuleCalibration::Role::kNoLimit;
       found.steps = static_cast<double>(healthy_.steps());
       found.excursions = healthy_.begun(index);
@@ -92,8 +92,8 @@ class Calibrator {
       }
       found.reason = "has no limit to set";
     } else {
-      found.limit_before = found.limit = rule.detector.limit;
-      found.clear_before = found.clear = rule.detector.clear;
+      found.limit_before = found.limit = limits->limit;
+      found.clear_before = found.clear = limits->clear;
       study.excursions = FindExcursions(healthy_.of(index));
       found.steps = study.excursions.steps;
       found.excursions = study.excursions.peaks.size();
@@ -101,10 +101,10 @@ class Calibrator {
       for (const ExcursionSeries& history : healthy_.of(index)) {
         for (const Worst& one : history) worst = std::max<double>(worst, one.value);
       }
-      if (std::isfinite(worst)) found.worst = FromScale(rule.detector, worst);
+      if (std::isfinite(worst)) found.worst = FromScale(*limits, worst);
       study.fit.emplace(study.excursions, options_.confidence);
       if (study.fit->usable()) {
-        study.rate_bound = Rates(index, study, rule.detector.limit, &found);
+        study.rate_bound = Rates(index, study, limits->limit, &found);
       }
       found.reason = "leads to no such alert unless a rule with a share of the budget fires too";
     }
@@ -115,8 +115,7 @@ class Calibrator {
   // Sets the rates of `found` at a limit; returns the bound, a step. Within what was seen the
   // counts speak, beyond it the model.
   double Rates(size_t index, const Study& study, double limit, RuleCalibration* found) const {
-    const Rule& rule = set_.rules[index];
-    const double scaled = ToScale(rule.detector, limit);
+    const double scaled = ToScale(*MovableLimits(set_.rules[index]->detector), limit);
     double rate = study.fit->Rate(scaled);
     double bound = study.fit->RateBound(scaled);
     if (scaled < study.fit->threshold()) {
@@ -137,7 +136,7 @@ class Calibrator {
       if (std::any_of(route.begin(), route.end(), guards)) continue;
       std::optional<size_t> best;
       for (const size_t rule : route) {
-        if (!HasLimit(set_.rules[rule])) continue;
+        if (MovableLimits(set_.rules[rule]->detector) == nullptr) continue;
         if (!best.has_value() || studies_[rule].rate_bound < studies_[*best].rate_bound) {
           best = rule;
         }
@@ -147,13 +146,13 @@ class Calibrator {
         continue;
       }
       std::vector<std::string> names;
-      for (const size_t rule : route) names.push_back(set_.rules[rule].name);
+      for (const size_t rule : route) names.push_back(set_.rules[rule]->name);
       result_.routes_unguarded.push_back(absl::StrJoin(names, " + "));
     }
   }
 
   void SetLimit(size_t index) {
-    const Detector& detector = set_.rules[index].detector;
+    const Limits& limits = *MovableLimits(set_.rules[index]->detector);
     const Study& study = studies_[index];
     RuleCalibration& found = result_.rules[index];
     found.role = RuleCalibration::Role::kGuard;
@@ -175,11 +174,11 @@ class Calibrator {
     }
     const double wanted =
         times > 1 ? study.fit->LimitBound(share) : WithinHistory(index, study, share);
-    double limit = Allowed(detector, RoundedAway(detector, wanted));
-    const bool sharper = ToScale(detector, limit) < ToScale(detector, detector.limit);
-    if (sharper && !options_.allow_sharper) limit = detector.limit;
+    double limit = OnItsSide(limits, RoundedAway(limits, wanted));
+    const bool sharper = ToScale(limits, limit) < ToScale(limits, limits.limit);
+    if (sharper && !options_.allow_sharper) limit = limits.limit;
     found.limit = limit;
-    found.clear = ClearFor(detector, limit);
+    found.clear = ClearFor(limits, limit);
     const double bound = Rates(index, study, limit, &found);
 
     const std::string value = absl::StrFormat("%.4g", limit);
@@ -277,9 +276,8 @@ std::shared_ptr<const CompiledRules> WithLimits(const CompiledRules& rules,
                                                 const Calibration& calibration) {
   auto changed = std::make_shared<CompiledRules>(rules);
   for (size_t i = 0; i < changed->rules.size(); ++i) {
-    if (!HasLimit(changed->rules[i])) continue;
-    changed->rules[i].detector.limit = calibration.rules[i].limit;
-    changed->rules[i].detector.clear = calibration.rules[i].clear;
+    const RuleCalibration& found = calibration.rules[i];
+    changed->rules[i] = WithLimits(*changed->rules[i], found.limit, found.clear);
   }
   return changed;
 }

@@ -20,38 +20,31 @@ double NthLargest(std::vector<double> values, size_t n) {
 
 }  // namespace
 
-double ToScale(const Detector& detector, double measured) {
-  const bool ratio = detector.kind == Detector::Kind::kRelative;
-  switch (detector.side) {
-    case Detector::Side::kAbove:
+double ToScale(const Limits& limits, double measured) {
+  const bool ratio = limits.scale == Limits::Scale::kRatio;
+  switch (limits.side) {
+    case Side::kAbove:
       return ratio ? std::log(std::max(measured, kRatioMin)) : measured;
-    case Detector::Side::kBelow:
+    case Side::kBelow:
       return ratio ? -std::log(std::max(measured, kRatioMin)) : -measured;
-    case Detector::Side::kOutside:
+    case Side::kOutside:
       return std::abs(measured);
   }
   return measured;
 }
 
-double FromScale(const Detector& detector, double scaled) {
-  const bool below = detector.side == Detector::Side::kBelow;
-  const double turned = below ? -scaled : scaled;
-  return detector.kind == Detector::Kind::kRelative ? std::exp(turned) : turned;
+double FromScale(const Limits& limits, double scaled) {
+  const double turned = limits.side == Side::kBelow ? -scaled : scaled;
+  return limits.scale == Limits::Scale::kRatio ? std::exp(turned) : turned;
 }
 
-bool HasLimit(const Rule& rule) {
-  switch (rule.detector.kind) {
-    case Detector::Kind::kThreshold:
-    case Detector::Kind::kRelative:
-    case Detector::Kind::kRobustZ:
-    case Detector::Kind::kCusum:
-    case Detector::Kind::kLevelShift:
-      return true;
-    case Detector::Kind::kSlope:
-      return !rule.detector.will_cross;
-    default:
-      return false;
+std::shared_ptr<const Rule> WithLimits(const Rule& rule, double limit, double clear) {
+  auto changed = std::make_shared<Rule>(rule);
+  if (Limits* const limits = MovableLimits(&changed->detector)) {
+    limits->limit = limit;
+    limits->clear = clear;
   }
+  return changed;
 }
 
 double SeriesStatistic::Push(const Rule& rule, int64_t step, double scaled) {
@@ -85,10 +78,11 @@ double SeriesStatistic::Starts(const MachineParams& machine, int64_t step) {
 double SeriesStatistic::Ends(const Rule& rule) const {
   if (calm_.size() < static_cast<size_t>(rule.machine.clear_samples)) return -kNever;
   const double worst = *std::max_element(calm_.begin(), calm_.end());
-  const double limit = ToScale(rule.detector, rule.detector.limit);
-  const double clear = ToScale(rule.detector, rule.detector.clear);
+  const Limits& limits = *MovableLimits(rule.detector);
+  const double limit = ToScale(limits, limits.limit);
+  const double clear = ToScale(limits, limits.clear);
   if (clear >= limit) return worst;
-  if (rule.detector.kind == Detector::Kind::kThreshold) return worst <= clear ? worst : -kNever;
+  if (limits.scale == Limits::Scale::kValue) return worst <= clear ? worst : -kNever;
   if (clear > 0) return worst * limit / clear;
   return worst <= clear ? kNever : -kNever;
 }
@@ -101,13 +95,12 @@ HealthyHistory::HealthyHistory(std::shared_ptr<const CompiledRules> rules)
       histories_(rules_->rules.size()),
       begun_(rules_->rules.size(), 0),
       samples_(rules_->rules.size(), 0) {
-  unreachable_->rules = rules_->rules;
-  for (Rule& rule : unreachable_->rules) {
-    if (!HasLimit(rule)) continue;
-    const bool below = rule.detector.side == Detector::Side::kBelow;
-    rule.detector.limit =
+  for (const auto& rule : rules_->rules) {
+    const Limits* limits = MovableLimits(rule->detector);
+    const bool below = limits != nullptr && limits->side == Side::kBelow;
+    const double never =
         below ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-    rule.detector.clear = rule.detector.limit;
+    unreachable_->rules.push_back(WithLimits(*rule, never, never));
   }
 }
 
@@ -150,7 +143,7 @@ void HealthyHistory::CountBegun(const std::vector<model::AlertRow>& rows, int64_
       continue;
     }
     for (size_t i = 0; i < rules_->rules.size(); ++i) {
-      if (row.alert().rule() == rules_->rules[i].name) ++begun_[i];
+      if (row.alert().rule() == rules_->rules[i]->name) ++begun_[i];
     }
   }
 }
@@ -160,8 +153,9 @@ void HealthyHistory::OnStep(const ClosedStep& step) {
   NoteTime(step);
   CountBegun(evaluator_->Evaluate(step), step.row.step);
   for (size_t i = 0; i < rules_->rules.size(); ++i) {
-    const Rule& rule = rules_->rules[i];
-    if (!HasLimit(rule)) continue;
+    const Rule& rule = *rules_->rules[i];
+    const Limits* limits = MovableLimits(rule.detector);
+    if (limits == nullptr) continue;
     bool judged = false;
     for (const JudgedSeries& seen : evaluator_->Judged(rule.name)) {
       if (!seen.measured.has_value()) continue;
@@ -173,7 +167,7 @@ void HealthyHistory::OnStep(const ClosedStep& step) {
       const auto [place, added] = places_[i].try_emplace(std::move(key), series_[i].size());
       if (added) series_[i].push_back({.layer = seen.layer, .statistic = {}});
       series_[i][place->second].statistic.Push(rule, step.row.step,
-                                               ToScale(rule.detector, *seen.measured));
+                                               ToScale(*limits, *seen.measured));
       ++samples_[i];
       judged = true;
     }

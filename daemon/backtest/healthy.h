@@ -26,11 +26,11 @@ namespace foreshock {
 
 // Limits and statistics are handled in this scale, in which larger is worse and noise is additive:
 // the logarithm of a ratio to a baseline, the value or z otherwise, negated for limits below.
-double ToScale(const Detector& detector, double measured);
-double FromScale(const Detector& detector, double scaled);
+double ToScale(const Limits& limits, double measured);
+double FromScale(const Limits& limits, double scaled);
 
-// Whether the rule has a numeric limit that it compares a measured quantity with.
-bool HasLimit(const Rule& rule);
+// The rule with other limits, where it has some that can be moved.
+std::shared_ptr<const Rule> WithLimits(const Rule& rule, double limit, double clear);
 
 // The samples of one series against `hits`, `for`, `clear` and `clear_samples`: the highest limit
 // that would be firing at its newest one.

@@ -42,7 +42,7 @@ void AddLeaves(const Condition& condition, const CompiledRules& rules, std::vect
   for (const Condition& child : condition.of) AddLeaves(child, rules, out);
   if (!condition.of.empty()) return;
   if (condition.alert.signature) {
-    AddLeaves(rules.signatures[condition.alert.index].when, rules, out);
+    AddLeaves(rules.signatures[condition.alert.index]->when, rules, out);
   } else {
     out->push_back({condition.alert.index});
   }
@@ -72,7 +72,7 @@ std::vector<Route> Ways(const Condition& condition, const CompiledRules& rules) 
     case Condition::Kind::kAlert:
     case Condition::Kind::kHealed:
       if (condition.alert.signature) {
-        return Ways(rules.signatures[condition.alert.index].when, rules);
+        return Ways(rules.signatures[condition.alert.index]->when, rules);
       }
       return {{condition.alert.index}};
     case Condition::Kind::kAll:
@@ -92,9 +92,10 @@ std::vector<Route> RoutesTo(absl::string_view severity, const CompiledRules& rul
   const int wanted = SeverityRank(severity);
   std::vector<Route> routes;
   for (size_t i = 0; i < rules.rules.size(); ++i) {
-    if (SeverityRank(rules.rules[i].severity) >= wanted) routes.push_back({i});
+    if (SeverityRank(rules.rules[i]->severity) >= wanted) routes.push_back({i});
   }
-  for (const Signature& signature : rules.signatures) {
+  for (const auto& held : rules.signatures) {
+    const Signature& signature = *held;
     std::vector<Route> ways = Ways(signature.when, rules);
     if (SeverityRank(signature.severity) < wanted) {
       std::vector<Route> confirmed;

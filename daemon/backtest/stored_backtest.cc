@@ -22,8 +22,8 @@ using Uses = absl::flat_hash_map<std::string, uint64_t>;
 
 Uses UsesOf(const CompiledRules& rules) {
   Uses uses;
-  for (const Rule& rule : rules.rules) {
-    for (const std::string& indicator : rule.input.indicators) ++uses[indicator];
+  for (const auto& rule : rules.rules) {
+    for (const std::string& indicator : rule->input.indicators) ++uses[indicator];
   }
   return uses;
 }
@@ -44,7 +44,7 @@ class BoundedBacktest final : public StepSink {
         // What was announced and did not come is judged by everything that did.
         judges_all_(std::any_of(
             rules->rules.begin(), rules->rules.end(),
-            [](const Rule& rule) { return rule.detector.kind == Detector::Kind::kCoverage; })),
+            [](const auto& rule) { return std::holds_alternative<CoverageSpec>(rule->detector); })),
         deadline_(SteadyNow() + limits.time_max),
         backtest_(std::move(rules)) {}
 

@@ -22,9 +22,9 @@ struct RuleHead {
 absl::flat_hash_map<std::string, RuleHead> Heads(const RuleSet& rules) {
   const auto& set = dynamic_cast<const CompiledRules&>(rules);
   absl::flat_hash_map<std::string, RuleHead> heads;
-  for (const Rule& rule : set.rules) heads[rule.name] = {heads.size(), false, rule.fault};
-  for (const Signature& signature : set.signatures) {
-    heads[signature.name] = {heads.size(), true, signature.fault};
+  for (const auto& rule : set.rules) heads[rule->name] = {heads.size(), false, rule->fault};
+  for (const auto& signature : set.signatures) {
+    heads[signature->name] = {heads.size(), true, signature->fault};
   }
   return heads;
 }

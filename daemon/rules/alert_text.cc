@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 
 namespace foreshock {
 namespace {
+
+constexpr size_t kShown = 8;  // layers, ranks
 
 constexpr absl::string_view kPlaceholders[] = {
     "run",  "rule",  "fault",    "severity", "indicator",         "layers",    "rank",
@@ -59,6 +62,16 @@ std::string Fill(absl::string_view text, const v1::Alert& alert) {
     absl::StrAppend(&filled, plain, name.empty() ? "" : Value(alert, name));
   });
   return filled;
+}
+
+template <typename T>
+std::string Some(absl::Span<const T> items) {
+  const absl::Span<const T> shown = items.first(std::min(items.size(), kShown));
+  std::string text = absl::StrJoin(shown, ", ");
+  if (shown.size() < items.size()) {
+    absl::StrAppend(&text, " and ", items.size() - shown.size(), " more");
+  }
+  return text;
 }
 
 std::string Place(const v1::Alert& alert) {
@@ -128,6 +141,12 @@ void AppendSentence(absl::string_view sentence, v1::Alert* alert) {
 
 std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
 
+std::string SomeText(absl::Span<const int32_t> numbers) { return Some(numbers); }
+
+std::string RanksText(absl::Span<const uint32_t> ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", Some(ranks));
+}
+
 std::string LayersText(const v1::Alert& alert) {
   if (alert.all_layers()) return "all layers";
   if (alert.layers().empty()) return "";
@@ -156,19 +175,7 @@ std::string MeasureText(const Rule& rule) {
                          : absl::StrCat(kCombine[static_cast<size_t>(input.combine)], "(",
                                         absl::StrJoin(input.indicators, ", "), ")");
   if (!input.divide_by.empty()) absl::StrAppend(&text, " / ", input.divide_by);
-  const Detector& detector = rule.detector;
-  if (detector.kind == Detector::Kind::kLevelShift) {
-    return absl::StrCat("the median of ", detector.samples, " samples of ", text);
-  }
-  if (detector.kind == Detector::Kind::kSpikeBudget) {
-    return absl::StrCat("the share of spikes in ", detector.samples, " samples of ", text);
-  }
-  if (detector.kind == Detector::Kind::kSlope) {
-    return detector.will_cross
-               ? absl::StrCat(text, " ", detector.within.count, " steps ahead")
-               : absl::StrCat("the slope of ", text, " per ", detector.per_steps, " steps");
-  }
-  return text;
+  return Measured(rule.detector, std::move(text));
 }
 
 void WriteTexts(const Annotations& annotations, absl::string_view measure,

@@ -1,9 +1,11 @@
 // The sentences of an alert: what moved, where, against what, what it probably is, what to do.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/query.pb.h"
 
@@ -34,5 +36,10 @@ std::string PlaceholderNames();
 
 // With six significant digits.
 std::string NumberText(double value);
+// "1, 2, 3", at most eight of them: "1, 2, 3, 4, 5, 6, 7, 8 and 4 more". The alert's fields have
+// all.
+std::string SomeText(absl::Span<const int32_t> numbers);
+// "rank 3", "ranks 3, 7".
+std::string RanksText(absl::Span<const uint32_t> ranks);
 
 }  // namespace foreshock

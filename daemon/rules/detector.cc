@@ -1,44 +1,118 @@
 #include "daemon/rules/detector.h"
 
-#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/rules/parse.h"
+#include "daemon/rules/sample_detector.h"
+#include "daemon/rules/samples_judge.h"
 
 namespace foreshock {
+namespace {
 
-double InSpreads(double value, const Baseline& baseline) {
-  const double distance = value - baseline.median;
-  // A constant series at zero has no spread: any other value is infinitely far away.
-  if (baseline.spread <= 0 && distance == 0) return 0;
-  return distance / baseline.spread;
+// Calls `visit` with a default of each spec, in their order.
+template <typename... Specs, typename Visit>
+void ForEachSpec(const std::variant<Specs...>* /*which*/, const Visit& visit) {
+  (visit(Specs()), ...);
+}
+template <typename Visit>
+void ForEachSpec(const Visit& visit) {
+  ForEachSpec(static_cast<const Detector*>(nullptr), visit);
 }
 
-Judgement Compare(const Detector& detector, double x) {
-  switch (detector.side) {
-    case Detector::Side::kAbove:
-      return {.breach = x > detector.limit, .clear = x <= detector.clear, .measured = x};
-    case Detector::Side::kBelow:
-      return {.breach = x < detector.limit, .clear = x >= detector.clear, .measured = x};
-    case Detector::Side::kOutside:
-      return {.breach = std::abs(x) > detector.limit,
-              .clear = std::abs(x) <= detector.clear,
-              .measured = x};
+template <typename Spec>
+concept JudgesSeries = requires(const Spec& spec) {
+  spec.NewDetector();
+};
+
+}  // namespace
+
+Detector ParseDetector(const YamlNode& rule) {
+  Detector detector;
+  std::vector<absl::string_view> names;
+  std::vector<absl::string_view> given;
+  ForEachSpec([&]<typename Spec>(const Spec& /*spec*/) {
+    for (const absl::string_view name : Spec::kNames) {
+      names.push_back(name);
+      const YamlNode node = rule.Get(name);
+      if (!node.present()) continue;
+      given.push_back(name);
+      detector = Spec::Parse(node, name);
+    }
+  });
+  if (given.size() != 1) {
+    rule.Error(absl::StrCat(
+        given.empty() ? "no detector is given"
+                      : absl::StrCat("the detectors ", absl::StrJoin(given, ", "), " are given"),
+        "; exactly one of ", absl::StrJoin(names, ", "), " is expected"));
   }
-  return {};
+  return detector;
 }
 
-Judgement Judge(const Detector& detector, double value, const std::optional<Baseline>& baseline) {
-  if (detector.kind == Detector::Kind::kThreshold) return Compare(detector, value);
-  if (!baseline.has_value()) return {};
-  if (detector.kind == Detector::Kind::kRobustZ) {
-    return Compare(detector, InSpreads(value, *baseline));
-  }
-  if (baseline->median <= 0) return {};
-  const double distance = value - baseline->median;
-  Judgement judgement = Compare(detector, value / baseline->median);
-  if (std::abs(distance) < detector.min_z * baseline->spread) {
-    judgement.breach = false;
-    judgement.measured = 1;  // no limit would be breached
-  }
-  return judgement;
+Family FamilyOf(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.kFamily; }, detector);
+}
+bool ComparesWithBaseline(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.kComparesWithBaseline; }, detector);
+}
+bool ComparesAttempts(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.kComparesAttempts; }, detector);
+}
+
+absl::string_view NameOf(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.kNames[0]; }, detector);
+}
+
+std::vector<absl::string_view> BaselineDetectorNames() {
+  std::vector<absl::string_view> names;
+  ForEachSpec([&names]<typename Spec>(const Spec& /*spec*/) {
+    if (!Spec::kComparesWithBaseline) return;
+    names.insert(names.end(), std::begin(Spec::kNames), std::end(Spec::kNames));
+  });
+  return names;
+}
+
+Side SideOf(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.side(); }, detector);
+}
+const Limits* MovableLimits(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.movable_limits(); }, detector);
+}
+Limits* MovableLimits(Detector* detector) {
+  return const_cast<Limits*>(MovableLimits(std::as_const(*detector)));
+}
+int NewestSamples(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.newest_samples(); }, detector);
+}
+std::string Measured(const Detector& detector, std::string input) {
+  return std::visit([&input](const auto& spec) { return spec.Measured(std::move(input)); },
+                    detector);
+}
+std::optional<double> LimitFor(const Detector& detector, const std::optional<double>& baseline) {
+  return std::visit([&baseline](const auto& spec) { return spec.LimitFor(baseline); }, detector);
+}
+AllowedRange Allowed(const Detector& detector, const Baseline& baseline) {
+  return std::visit([&baseline](const auto& spec) { return spec.Allowed(baseline); }, detector);
+}
+
+std::unique_ptr<SampleDetector> NewSampleDetector(const Detector& detector) {
+  return std::visit(
+      []<typename Spec>(const Spec& spec) -> std::unique_ptr<SampleDetector> {
+        if constexpr (JudgesSeries<Spec>) return spec.NewDetector();
+        return nullptr;
+      },
+      detector);
+}
+
+std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) {
+  const Detector& detector = rule->detector;
+  return std::visit(
+      [&rule]<typename Spec>(const Spec& spec) -> std::unique_ptr<RuleJudge> {
+        if constexpr (requires { spec.NewJudge(rule); }) return spec.NewJudge(std::move(rule));
+        return std::make_unique<SamplesJudge>(std::move(rule));
+      },
+      detector);
 }
 
 }  // namespace foreshock

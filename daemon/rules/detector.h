@@ -1,20 +1,70 @@
-// Is one value abnormal? Pure functions of the value and its baseline.
+// Every detector of the rule language, and what may be asked of any of them.
+//
+//   const Detector detector = ParseDetector(rule_node);
+//   if (FamilyOf(detector) == Family::kSamples) ...
+//   if (const auto* spec = std::get_if<RelativeSpec>(&detector)) Use(spec->limits);
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
 
-#include "daemon/rules/rule.h"
+#include "daemon/rules/detectors/continuity.h"
+#include "daemon/rules/detectors/coverage.h"
+#include "daemon/rules/detectors/cusum.h"
+#include "daemon/rules/detectors/hang.h"
+#include "daemon/rules/detectors/level_shift.h"
+#include "daemon/rules/detectors/no_data.h"
+#include "daemon/rules/detectors/non_finite.h"
+#include "daemon/rules/detectors/relative.h"
+#include "daemon/rules/detectors/restarts.h"
+#include "daemon/rules/detectors/robust_z.h"
+#include "daemon/rules/detectors/slope.h"
+#include "daemon/rules/detectors/spike_budget.h"
+#include "daemon/rules/detectors/threshold.h"
 
 namespace foreshock {
 
-// Distance from the baseline's median in spreads; where there is no spread, 0 or infinite.
-double InSpreads(double value, const Baseline& baseline);
+// In the order in which messages name them. A new detector is a file pair in detectors/ and a line
+// here.
+using Detector = std::variant<ThresholdSpec,    //
+                              RelativeSpec,     //
+                              RobustZSpec,      //
+                              CusumSpec,        //
+                              LevelShiftSpec,   //
+                              SlopeSpec,        //
+                              SpikeBudgetSpec,  //
+                              ContinuitySpec,   //
+                              NonFiniteSpec,    //
+                              NoDataSpec,       //
+                              HangSpec,         //
+                              CoverageSpec,     //
+                              RestartsSpec>;
 
-// `x`, what the detector measures, against its limits.
-Judgement Compare(const Detector& detector, double x);
+// The one that `rule` names. No or several detectors are an error of the node.
+Detector ParseDetector(const YamlNode& rule);
 
-// For kThreshold, kRelative and kRobustZ. Without the baseline a detector needs, and for a relative
-// detector also with a baseline that is not positive, nothing is abnormal and nothing is clear.
-Judgement Judge(const Detector& detector, double value, const std::optional<Baseline>& baseline);
+Family FamilyOf(const Detector& detector);
+bool ComparesWithBaseline(const Detector& detector);
+bool ComparesAttempts(const Detector& detector);
+// The key that selects it; the first one where it has several.
+absl::string_view NameOf(const Detector& detector);
+// The keys of the detectors that compare with a baseline.
+std::vector<absl::string_view> BaselineDetectorNames();
+
+// See Spec, in detectors/spec.h.
+Side SideOf(const Detector& detector);
+const Limits* MovableLimits(const Detector& detector);  // may be null
+Limits* MovableLimits(Detector* detector);
+int NewestSamples(const Detector& detector);
+std::string Measured(const Detector& detector, std::string input);
+std::optional<double> LimitFor(const Detector& detector, const std::optional<double>& baseline);
+AllowedRange Allowed(const Detector& detector, const Baseline& baseline);
+
+// null: it does not judge single series.
+std::unique_ptr<SampleDetector> NewSampleDetector(const Detector& detector);
+// Judges a run by the rule.
+std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule);
 
 }  // namespace foreshock

@@ -26,20 +26,19 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   slots_.clear();
   keys_.clear();
   order_.clear();
-  ticks_.clear();
   absl::flat_hash_map<std::string, Divisor> divisors;
   for (size_t i = 0; i < set_->rules.size(); ++i) {
-    const Input& input = set_->rules[i].input;
+    const Input& input = set_->rules[i]->input;
     for (size_t c = 0; c < input.indicators.size(); ++c) {
       by_indicator_[input.indicators[c]].emplace_back(i, c);
     }
-    const Detector::Kind kind = set_->rules[i].detector.kind;
-    if (kind == Detector::Kind::kHang || kind == Detector::Kind::kRestarts) ticks_.push_back(i);
     if (!input.divide_by.empty()) divisors[input.divide_by] = divisors_[input.divide_by];
   }
   divisors_ = std::move(divisors);
-  rules_.resize(set_->rules.size());
-  signatures_.resize(set_->signatures.size());
+  rules_.clear();
+  for (const auto& rule : set_->rules) rules_.push_back(NewJudge(rule));
+  signatures_.clear();
+  for (const auto& signature : set_->signatures) signatures_.emplace_back(signature);
 }
 
 size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
@@ -49,8 +48,9 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   const auto rules = by_indicator_.find(key.indicator);
   if (rules != by_indicator_.end()) {
     for (const auto& [rule, component] : rules->second) {
-      const size_t subject = rules_[rule].SubjectOf(set_->rules[rule], key);
-      if (subject != RuleJudge::kNotFed) slot.feeds.push_back({rule, subject, component});
+      RuleJudge* const judge = rules_[rule].get();
+      const size_t subject = judge->SubjectOf(key);
+      if (subject != RuleJudge::kNotFed) slot.feeds.push_back({judge, subject, component});
     }
   }
   const bool run_wide = key.layer == kNoLayer && key.unit == Unit::kNone;
@@ -90,7 +90,7 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
   rank_scalars_.clear();
   if (attempts_begun_ <= 1) return;
   const int64_t resume = resume_step_.value_or(step);
-  for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Resume(set_->rules[i], resume);
+  for (const auto& judge : rules_) judge->Resume(resume);
   for (SignatureJudge& signature : signatures_) signature.Resume(resume);
   for (auto& [name, divisor] : divisors_) divisor.DropFrom(resume);
   tokens_.DropFrom(resume);
@@ -106,21 +106,36 @@ void Evaluator::Impl::NoteEvents(const ClosedStep& closed) {
   }
 }
 
-std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, bool quiet) {
-  std::vector<model::AlertRow> rows;
-  const int64_t step = closed.row.step;
-  if (step <= last_step_) return rows;
-  last_step_ = step;
-  if (first_of_attempt_) StartAttempt(step);
-  NoteEvents(closed);
+void Evaluator::Impl::TakeFact(Slot::Role role, const SeriesKey& series, double value,
+                               StepFacts* facts) {
+  switch (role) {
+    case Slot::Role::kNone:
+      break;
+    case Slot::Role::kLr:
+      facts->schedule.lr = value;
+      break;
+    case Slot::Role::kTokens:
+      if (facts->schedule.tokens <= 0) facts->schedule.tokens = value;
+      break;
+    case Slot::Role::kWindow:
+      facts->windows[series.layer] = static_cast<int64_t>(value);
+      facts->schedule.snapshot_window = static_cast<int64_t>(value);
+      break;
+    case Slot::Role::kRankScalar:
+      rank_scalars_[absl::StripPrefix(series.indicator, "train.")].insert(series.unit_id);
+      break;
+    case Slot::Role::kStepSeconds:
+      facts->step_seconds = value;
+      break;
+  }
+}
 
-  Schedule::StepInput schedule{.step = step,
-                               .lr = std::nullopt,
-                               .tokens = static_cast<double>(closed.row.tokens),
-                               .snapshot_window = 0,
-                               .events = closed.events};
-  absl::flat_hash_map<int32_t, int64_t> windows;
-  std::optional<double> step_seconds;
+Evaluator::Impl::StepFacts Evaluator::Impl::TakeSamples(const ClosedStep& closed) {
+  const int64_t step = closed.row.step;
+  StepFacts facts;
+  facts.schedule.step = step;
+  facts.schedule.tokens = static_cast<double>(closed.row.tokens);
+  facts.schedule.events = closed.events;
   order_.resize(closed.samples.size(), 0);
   for (size_t i = 0; i < closed.samples.size(); ++i) {
     const Sample& sample = closed.samples[i];
@@ -129,46 +144,36 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       index = SlotOf(sample.series);
       order_[i] = index;
     }
-    Slot& slot = slots_[index];
+    const Slot& slot = slots_[index];
     // What is judged is what is stored, so that a restart judges the same numbers.
     const double value = slot.store_f32 ? static_cast<float>(sample.value) : sample.value;
     for (const Feed& feed : slot.feeds) {
-      rules_[feed.rule].Feed(set_->rules[feed.rule], feed.subject, feed.component, value,
-                             sample.flags);
+      feed.judge->Feed(feed.subject, feed.component, value, sample.flags);
     }
     if (slot.divisor != nullptr) slot.divisor->Push(step, value);
     coverage_.Seen(slot.family, sample.series.layer, step);
-    switch (slot.role) {
-      case Slot::Role::kNone:
-        break;
-      case Slot::Role::kLr:
-        schedule.lr = value;
-        break;
-      case Slot::Role::kTokens:
-        if (schedule.tokens <= 0) schedule.tokens = value;
-        break;
-      case Slot::Role::kWindow:
-        windows[sample.series.layer] = static_cast<int64_t>(value);
-        schedule.snapshot_window = static_cast<int64_t>(value);
-        break;
-      case Slot::Role::kRankScalar:
-        rank_scalars_[absl::StripPrefix(sample.series.indicator, "train.")].insert(
-            sample.series.unit_id);
-        break;
-      case Slot::Role::kStepSeconds:
-        step_seconds = value;
-        break;
-    }
+    if (slot.role != Slot::Role::kNone) TakeFact(slot.role, sample.series, value, &facts);
   }
+  return facts;
+}
+
+std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, bool quiet) {
+  std::vector<model::AlertRow> rows;
+  const int64_t step = closed.row.step;
+  if (step <= last_step_) return rows;
+  last_step_ = step;
+  if (first_of_attempt_) StartAttempt(step);
+  NoteEvents(closed);
+  const StepFacts facts = TakeSamples(closed);
   const std::vector<Finding> replayed =
       quiet ? StoredFindings(closed, rank_scalars_) : std::vector<Finding>();
   const absl::Span<const Finding> findings = quiet ? replayed : closed.findings;
-  progress_.StepClosed(step, step_seconds);
+  progress_.StepClosed(step, facts.step_seconds);
   NoteCoverage(closed, findings);
   row_ = closed.row;
 
-  tokens_.Push(step, schedule.tokens);
-  const uint8_t causes = schedule_.Push(schedule);
+  tokens_.Push(step, facts.schedule.tokens);
+  const uint8_t causes = schedule_.Push(facts.schedule);
   const StepView view{
       .row = closed.row,
       .findings = findings,
@@ -178,7 +183,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .rebase_causes = causes,
       .plateau = schedule_.plateau(),
       .tokens = tokens_.total(),
-      .window_steps = windows,
+      .window_steps = facts.windows,
       .mean_since = [this](const std::string& indicator, int64_t base) -> std::optional<double> {
         return divisors_.find(indicator)->second.MeanSince(base);
       },
@@ -186,11 +191,10 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
       .progress = progress_,
       .coverage = coverage_,
       .silent_ranks = silent_ranks_};
-  for (size_t i = 0; i < rules_.size(); ++i) {
-    RuleJudge& judge = rules_[i];
-    if (!judge.Judge(set_->rules[i], view)) continue;
-    if (judge.alert().active) Name(set_->rules[i].name, &judge.alert());
-    if (!quiet) rows.push_back(RuleRow(i, step));
+  for (const auto& judge : rules_) {
+    if (!judge->Judge(view)) continue;
+    if (judge->alert().active) Name(judge->rule().name, &judge->alert());
+    if (!quiet) rows.push_back(RowOf(step, judge.get()));
   }
   JudgeSignatures(step, quiet, &rows);
   return rows;
@@ -199,12 +203,18 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
 void Evaluator::Impl::JudgeSignatures(int64_t step, bool quiet,
                                       std::vector<model::AlertRow>* rows) {
   const AlertsView alerts = View(step);
-  for (size_t i = 0; i < signatures_.size(); ++i) {
-    SignatureJudge& judge = signatures_[i];
-    if (!judge.Judge(set_->signatures[i], i, alerts)) continue;
-    if (judge.alert().active) Name(set_->signatures[i].name, &judge.alert());
-    if (!quiet) rows->push_back(SignatureRow(i, alerts));
+  for (SignatureJudge& judge : signatures_) {
+    if (!judge.Judge(alerts)) continue;
+    if (judge.alert().active) Name(judge.signature().name, &judge.alert());
+    if (!quiet) rows->push_back(RowOf(alerts, &judge));
   }
+}
+
+std::vector<JudgedSeries> Evaluator::Impl::Judged(absl::string_view rule) const {
+  for (const auto& judge : rules_) {
+    if (judge->rule().name == rule) return judge->Judged(last_step_);
+  }
+  return {};
 }
 
 Evaluator::Evaluator(std::shared_ptr<const RuleSet> rules, std::string run,
@@ -233,5 +243,8 @@ std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleS
 }
 
 bool Evaluator::Uses(const SeriesKey& series) const { return impl_->Uses(series); }
+std::vector<JudgedSeries> Evaluator::Judged(absl::string_view rule) const {
+  return impl_->Judged(rule);
+}
 
 }  // namespace foreshock

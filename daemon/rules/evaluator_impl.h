@@ -1,6 +1,6 @@
 // The evaluator's inside, shared by evaluator.cc (a step), evaluator_tick.cc (between steps),
 // evaluator_rows.cc (what is returned of an alert), evaluator_memory.cc (what is kept for a
-// restart), evaluator_restart.cc (priming, restoring, other rules) and evaluator_trace.cc (plots).
+// restart) and evaluator_restart.cc (priming, restoring, other rules).
 #pragma once
 
 #include <cstdint>
@@ -127,7 +127,7 @@ class Evaluator::Impl {
  private:
   // Where the values of a series go.
   struct Feed {
-    size_t rule;
+    RuleJudge* judge;
     size_t subject;
     size_t component;
   };
@@ -139,11 +139,20 @@ class Evaluator::Impl {
     enum class Role : uint8_t { kNone, kLr, kTokens, kWindow, kRankScalar, kStepSeconds } role;
   };
 
+  // What a step says of the run besides the values that rules judge.
+  struct StepFacts {
+    Schedule::StepInput schedule;
+    absl::flat_hash_map<int32_t, int64_t> windows;  // steps between weight snapshots, by layer
+    std::optional<double> step_seconds;
+  };
+
   void Use(std::shared_ptr<const RuleSet> rules);
   uint64_t Fingerprint() const;  // of the rules
   void Fields(Archive* archive);
   size_t SlotOf(const SeriesKey& key);
   std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
+  StepFacts TakeSamples(const ClosedStep& closed);
+  void TakeFact(Slot::Role role, const SeriesKey& series, double value, StepFacts* facts);
   void StartAttempt(int64_t step);
   void NoteEvents(const ClosedStep& closed);
   std::vector<model::AlertRow> EndPriming(int64_t step);
@@ -151,17 +160,17 @@ class Evaluator::Impl {
   // Signatures after the rules, and the rows of all that changed.
   void JudgeSignatures(int64_t step, bool quiet, std::vector<model::AlertRow>* rows);
   AlertsView View(int64_t step) const {
-    return {*set_, rules_, signatures_, step, attempt_start_, attempt_, resumed_};
+    return {rules_, signatures_, step, attempt_start_, attempt_, resumed_};
   }
   void Name(const std::string& rule, LiveAlert* alert) const;
-  model::AlertRow RuleRow(size_t index, int64_t step);
-  model::AlertRow SignatureRow(size_t index, const AlertsView& view);
+  model::AlertRow RowOf(int64_t step, RuleJudge* judge);
+  model::AlertRow RowOf(const AlertsView& view, SignatureJudge* judge);
   void Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const;
 
   const std::string run_;
   uint32_t model_layers_;  // 0: unknown
   std::shared_ptr<const CompiledRules> set_;
-  std::vector<RuleJudge> rules_;
+  std::vector<std::unique_ptr<RuleJudge>> rules_;  // in the order of the set
   std::vector<SignatureJudge> signatures_;
   absl::flat_hash_map<std::string, std::vector<std::pair<size_t, size_t>>> by_indicator_;
   absl::flat_hash_map<std::string, Divisor> divisors_;  // filled once, then of a fixed shape
@@ -176,8 +185,7 @@ class Evaluator::Impl {
   Progress progress_;
   Coverage coverage_;
   std::vector<uint32_t> silent_ranks_;
-  StepRow row_;                // of the newest step
-  std::vector<size_t> ticks_;  // rules that Tick judges
+  StepRow row_;  // of the newest step
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;

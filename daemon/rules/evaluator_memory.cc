@@ -12,24 +12,25 @@ namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
 // bytes are held by RestartTest.TheFormOfTheMemoryHasAVersion.
-constexpr uint32_t kMemoryVersion = 1;
+constexpr uint32_t kMemoryVersion = 2;
 
 }  // namespace
 
 uint64_t Evaluator::Impl::Fingerprint() const {
   std::string text;
-  for (const Rule& rule : set_->rules) absl::StrAppend(&text, "\n", rule.canonical);
-  for (const Signature& signature : set_->signatures) {
-    absl::StrAppend(&text, "\n", signature.canonical);
+  for (const auto& rule : set_->rules) absl::StrAppend(&text, "\n", rule->canonical);
+  for (const auto& signature : set_->signatures) {
+    absl::StrAppend(&text, "\n", signature->canonical);
   }
   return StableHash(text);
 }
 
 void Evaluator::Impl::Fields(Archive* archive) {
-  for (size_t i = 0; i < rules_.size(); ++i) rules_[i].Fields(set_->rules[i], archive);
-  archive->Take(&signatures_, &divisors_, &schedule_, &tokens_, &progress_, &coverage_,
-                &rank_scalars_, &checkpoints_, &attempt_, &attempts_begun_, &resumed_,
-                &first_of_attempt_, &resume_step_, &attempt_start_, &last_step_, &model_layers_);
+  for (const auto& judge : rules_) judge->Fields(archive);
+  for (SignatureJudge& judge : signatures_) judge.Fields(archive);
+  archive->Take(&divisors_, &schedule_, &tokens_, &progress_, &coverage_, &rank_scalars_,
+                &checkpoints_, &attempt_, &attempts_begun_, &resumed_, &first_of_attempt_,
+                &resume_step_, &attempt_start_, &last_step_, &model_layers_);
   archive->Take(&row_.attempt, &row_.step, &row_.time_unix_ns, &row_.tokens, &row_.ranks,
                 &row_.skipped, &row_.partial, &row_.late);
 }
@@ -51,7 +52,7 @@ bool Evaluator::Impl::Recall(absl::string_view memory) {
   if (version != kMemoryVersion || fingerprint != Fingerprint()) return false;
   Fields(&archive);
   primed_ = true;
-  return archive.AtEnd() && signatures_.size() == set_->signatures.size();
+  return archive.AtEnd();
 }
 
 std::string Evaluator::Remember() { return impl_->Remember(); }

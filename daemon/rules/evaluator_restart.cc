@@ -9,14 +9,25 @@
 #include "daemon/rules/state.pb.h"
 
 namespace foreshock {
+namespace {
+
+template <typename T>
+absl::flat_hash_map<std::string, size_t> PlacesByName(
+    const std::vector<std::shared_ptr<const T>>& items) {
+  absl::flat_hash_map<std::string, size_t> places;
+  for (size_t i = 0; i < items.size(); ++i) places[items[i]->name] = i;
+  return places;
+}
+
+}  // namespace
 
 // Replaying says an alert fires that no stored row knows: it was never reported, so it begins anew
 // if its condition still holds. And a stored alert whose rule is gone ends.
 std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   primed_ = false;
   if (last_step_ != std::numeric_limits<int64_t>::min()) coverage_.Forgive(last_step_);
-  for (RuleJudge& rule : rules_) {
-    if (rule.alert().active && !rule.alert().reported) rule.Silence();
+  for (const auto& rule : rules_) {
+    if (rule->alert().active && !rule->alert().reported) rule->Silence();
   }
   for (SignatureJudge& signature : signatures_) {
     if (signature.alert().active && !signature.alert().reported) signature.Silence();
@@ -30,21 +41,15 @@ std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
 
 void Evaluator::Impl::PrimeOvertaken(const ClosedStep& closed) {
   if (closed.row.step <= last_step_) return;
-  const auto compares = [this](size_t rule) {
-    return set_->rules[rule].detector.kind == Detector::Kind::kContinuity;
-  };
   for (const Sample& sample : closed.samples) {
     const Slot& slot = slots_[SlotOf(sample.series)];
     const double value = slot.store_f32 ? static_cast<float>(sample.value) : sample.value;
     for (const Feed& feed : slot.feeds) {
-      if (!compares(feed.rule)) continue;
-      rules_[feed.rule].Feed(set_->rules[feed.rule], feed.subject, feed.component, value,
-                             sample.flags);
+      if (!ComparesAttempts(feed.judge->rule().detector)) continue;
+      feed.judge->Feed(feed.subject, feed.component, value, sample.flags);
     }
   }
-  for (size_t i = 0; i < rules_.size(); ++i) {
-    if (compares(i)) rules_[i].TakeOvertaken(set_->rules[i], closed.row.step);
-  }
+  for (const auto& judge : rules_) judge->TakeOvertaken(closed.row.step);
 }
 
 absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
@@ -56,69 +61,59 @@ absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
   }
   if (alert.state() != v1::ALERT_STATE_FIRING) return absl::OkStatus();
   primed_ = true;
-  for (size_t i = 0; i < set_->rules.size(); ++i) {
-    const Rule& rule = set_->rules[i];
-    if (rule.name != alert.rule()) continue;
+  const auto restore = [&](auto* judge) {
     // The replayed state is newer than the row's.
-    const bool replayed = rules_[i].alert().active && rules_[i].alert().id == alert.id();
-    rules_[i].Restore(rule, alert, state, replayed);
+    const bool replayed = judge->alert().active && judge->alert().id == alert.id();
+    judge->Restore(alert, state, replayed);
     return absl::OkStatus();
+  };
+  for (const auto& judge : rules_) {
+    if (judge->rule().name == alert.rule()) return restore(judge.get());
   }
-  for (size_t i = 0; i < set_->signatures.size(); ++i) {
-    if (set_->signatures[i].name != alert.rule()) continue;
-    const bool replayed = signatures_[i].alert().active && signatures_[i].alert().id == alert.id();
-    signatures_[i].Restore(alert, state, replayed);
-    return absl::OkStatus();
+  for (SignatureJudge& judge : signatures_) {
+    if (judge.signature().name == alert.rule()) return restore(&judge);
   }
   orphans_.push_back(row);
   return absl::OkStatus();
 }
 
 std::vector<model::AlertRow> Evaluator::Impl::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
-  const std::shared_ptr<const CompiledRules> old = set_;
-  std::vector<RuleJudge> old_rules = std::move(rules_);
+  std::vector<std::unique_ptr<RuleJudge>> old_rules = std::move(rules_);
   std::vector<SignatureJudge> old_signatures = std::move(signatures_);
-  rules_.clear();
-  signatures_.clear();
   Use(std::move(rules));
 
-  const auto carry = [](const auto& before, const auto& after, auto* from, auto* to) {
-    absl::flat_hash_map<std::string, size_t> at;
-    for (size_t i = 0; i < after.size(); ++i) at[after[i].name] = i;
-    std::vector<bool> kept(before.size());
-    for (size_t i = 0; i < before.size(); ++i) {
-      const auto found = at.find(before[i].name);
-      kept[i] = found != at.end() && after[found->second].canonical == before[i].canonical;
-      if (kept[i]) (*to)[found->second] = std::move((*from)[i]);
-    }
-    return kept;
-  };
-  const std::vector<bool> kept_rules = carry(old->rules, set_->rules, &old_rules, &rules_);
-  const std::vector<bool> kept_signatures =
-      carry(old->signatures, set_->signatures, &old_signatures, &signatures_);
-
   std::vector<model::AlertRow> rows;
-  const auto end = [&](const std::string& name, const std::string& severity,
-                       const std::string& fault, LiveAlert live) {
+  const auto end = [&](const auto& changed, const std::string& severity, LiveAlert live) {
     if (!live.active) return;
     live.active = false;
     model::AlertRow row;
     Fill(live, std::max(last_step_, live.firing_step), row.mutable_alert());
-    row.mutable_alert()->set_rule(name);
+    row.mutable_alert()->set_rule(changed.name);
     row.mutable_alert()->set_severity(severity);
-    row.mutable_alert()->set_fault(fault);
+    row.mutable_alert()->set_fault(changed.fault);
     row.mutable_alert()->set_summary(
-        absl::StrCat("The rule ", name, " was changed or removed while it fired"));
+        absl::StrCat("The rule ", changed.name, " was changed or removed while it fired"));
     rows.push_back(std::move(row));
   };
-  for (size_t i = 0; i < old->rules.size(); ++i) {
-    const Rule& rule = old->rules[i];
-    if (!kept_rules[i]) end(rule.name, rule.severity, rule.fault, old_rules[i].alert());
+  const absl::flat_hash_map<std::string, size_t> rule_at = PlacesByName(set_->rules);
+  for (std::unique_ptr<RuleJudge>& old : old_rules) {
+    const auto place = rule_at.find(old->rule().name);
+    if (place == rule_at.end() || set_->rules[place->second]->canonical != old->rule().canonical) {
+      end(old->rule(), old->rule().severity, old->alert());
+    } else {
+      rules_[place->second] = std::move(old);
+    }
   }
-  for (size_t i = 0; i < old->signatures.size(); ++i) {
-    const Signature& signature = old->signatures[i];
-    if (kept_signatures[i]) continue;
-    end(signature.name, old_signatures[i].severity(), signature.fault, old_signatures[i].alert());
+  const absl::flat_hash_map<std::string, size_t> signature_at = PlacesByName(set_->signatures);
+  for (SignatureJudge& old : old_signatures) {
+    const auto place = signature_at.find(old.signature().name);
+    if (place == signature_at.end() ||
+        set_->signatures[place->second]->canonical != old.signature().canonical) {
+      end(old.signature(), old.severity(), old.alert());
+    } else {
+      old.Rebind(set_->signatures[place->second]);
+      signatures_[place->second] = std::move(old);
+    }
   }
   return rows;
 }

@@ -47,48 +47,46 @@ void Evaluator::Impl::Fill(const LiveAlert& live, int64_t step, v1::Alert* alert
   if (after != checkpoints_.begin()) alert->set_checkpoint(std::prev(after)->second);
 }
 
-model::AlertRow Evaluator::Impl::RuleRow(size_t index, int64_t step) {
-  const Rule& rule = set_->rules[index];
-  RuleJudge& judge = rules_[index];
+model::AlertRow Evaluator::Impl::RowOf(int64_t step, RuleJudge* judge) {
+  const Rule& rule = judge->rule();
   model::AlertRow row;
   v1::Alert* alert = row.mutable_alert();
-  Fill(judge.alert(), step, alert);
+  Fill(judge->alert(), step, alert);
   alert->set_rule(rule.name);
   alert->set_severity(rule.severity);
   alert->set_fault(rule.fault);
   alert->mutable_labels()->insert(rule.labels.begin(), rule.labels.end());
-  judge.Describe(rule, alert);
-  if (IsRunLevel(rule.detector)) {
+  judge->Describe(alert);
+  if (FamilyOf(rule.detector) == Family::kRun) {
     // The model is not ill: there is nothing to roll back.
     alert->clear_last_healthy_step();
     alert->clear_checkpoint();
   }
-  WriteTexts(rule.annotations, MeasureText(rule), judge.RunSentence(rule), "", alert);
-  if (judge.flapping()) SayFlapping(rule.rate_limit, alert);
+  WriteTexts(rule.annotations, MeasureText(rule), judge->Sentence(), "", alert);
+  if (judge->flapping()) SayFlapping(rule.rate_limit, alert);
   rules::AlertState state;
-  judge.Save(&state);
+  judge->Save(&state);
   row.set_state(state.SerializeAsString());
-  judge.alert().reported = true;
+  judge->alert().reported = true;
   return row;
 }
 
-model::AlertRow Evaluator::Impl::SignatureRow(size_t index, const AlertsView& view) {
-  const Signature& signature = set_->signatures[index];
-  SignatureJudge& judge = signatures_[index];
+model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, SignatureJudge* judge) {
+  const Signature& signature = judge->signature();
   model::AlertRow row;
   v1::Alert* alert = row.mutable_alert();
-  Fill(judge.alert(), view.step, alert);
+  Fill(judge->alert(), view.step, alert);
   alert->set_rule(signature.name);
-  alert->set_severity(judge.severity());
+  alert->set_severity(judge->severity());
   alert->set_fault(signature.fault);
   alert->mutable_labels()->insert(signature.labels.begin(), signature.labels.end());
-  const std::string measure = judge.Describe(signature, view, alert);
-  WriteTexts(signature.annotations, measure, "", judge.confidence(), alert);
-  if (judge.flapping()) SayFlapping(signature.rate_limit, alert);
+  const std::string measure = judge->Describe(view, alert);
+  WriteTexts(signature.annotations, measure, "", judge->confidence(), alert);
+  if (judge->flapping()) SayFlapping(signature.rate_limit, alert);
   rules::AlertState state;
-  judge.Save(&state);
+  judge->Save(&state);
   row.set_state(state.SerializeAsString());
-  judge.alert().reported = true;
+  judge->alert().reported = true;
   return row;
 }
 

@@ -22,7 +22,8 @@ void Evaluator::Impl::NoteCoverage(const ClosedStep& closed, absl::Span<const Fi
 std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
   std::vector<model::AlertRow> rows;
   progress_.Tick(clock.now_unix_ns, clock.life);
-  if (ticks_.empty()) return rows;
+  const auto needs_clock = [](const auto& judge) { return judge->NeedsClock(); };
+  if (std::none_of(rules_.begin(), rules_.end(), needs_clock)) return rows;
   const bool in_attempt = last_step_ != std::numeric_limits<int64_t>::min();
   const int64_t step = in_attempt ? last_step_ : std::max<int64_t>(progress_.reached(), 0);
   row_.attempt = attempt_;
@@ -41,16 +42,17 @@ std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
                       .progress = progress_,
                       .coverage = coverage_,
                       .silent_ranks = silent_ranks_};
-  const auto hindmost = [&clock] {
-    return clock.hindmost == nullptr ? std::vector<uint32_t>() : clock.hindmost();
-  };
+  const ClockView at{.life = clock.life, .hindmost = [&clock] {
+                       return clock.hindmost == nullptr ? std::vector<uint32_t>()
+                                                        : clock.hindmost();
+                     }};
   if (primed_) rows = EndPriming(step);
   bool changed = false;
-  for (const size_t i : ticks_) {
-    if (!rules_[i].Tick(set_->rules[i], view, clock.life, hindmost)) continue;
+  for (const auto& judge : rules_) {
+    if (!judge->NeedsClock() || !judge->Tick(view, at)) continue;
     changed = true;
-    if (rules_[i].alert().active) Name(set_->rules[i].name, &rules_[i].alert());
-    rows.push_back(RuleRow(i, step));
+    if (judge->alert().active) Name(judge->rule().name, &judge->alert());
+    rows.push_back(RowOf(step, judge.get()));
   }
   if (changed) JudgeSignatures(step, /*quiet=*/false, &rows);
   return rows;

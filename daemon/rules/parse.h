@@ -32,6 +32,8 @@ class Keys {
 };
 
 inline constexpr int kSamplesMax = 100'000;
+inline constexpr int kSeriesSamplesMax = 10'000;  // that a series keeps beside its baseline
+inline constexpr double kSpreadsMax = 1e6;
 inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 // The band files that rules name, each read once.
@@ -61,21 +63,18 @@ Input ParseInput(const YamlNode& rule, const Keys& keys);
 Input::Scope ParseScope(const YamlNode& node);
 Input::Aggregate ParseAggregate(const YamlNode& node);
 std::string ParseIndicator(const YamlNode& node);  // a known one
-Detector ParseDetector(const YamlNode& rule);
-// `above`, `below` and, if allowed, `outside`: exactly one of them; with hysteresis, `clear` on its
-// healthy side.
-void ParseSide(const YamlNode& node, YamlRange<double> range, bool outside, bool hysteresis,
-               Detector* detector);
-// Detectors that look at the course of a series; each fills `detector` from the map under its name.
-void ParseCusum(const YamlNode& node, Detector* detector);
-void ParseLevelShift(const YamlNode& node, Detector* detector);
-void ParseSlope(const YamlNode& node, Detector* detector);
-void ParseSpikeBudget(const YamlNode& node, Detector* detector);
-void ParseContinuity(const YamlNode& node, Detector* detector);
-void ParseHang(const YamlNode& node, Detector* detector);
-void ParseCoverage(const YamlNode& node, Detector* detector);
-void ParseRestarts(const YamlNode& node, Detector* detector);
-bool ComparesWithBaseline(Detector::Kind kind);
+// Limits of a detector: `above`, `below` and, if allowed, `outside`, exactly one of them; with
+// hysteresis also `clear`, on the healthy side.
+struct LimitKeys {
+  bool outside = true;
+  bool hysteresis = true;
+  Limits::Scale scale = Limits::Scale::kValue;
+};
+Limits ParseLimits(const YamlNode& node, YamlRange<double> range, const LimitKeys& keys);
+// Limits in spreads from a baseline: above it they are positive, below it negative.
+Limits ParseSpreads(const YamlNode& node, bool hysteresis);
+// `clear`, by default the limit. `check`: it must lie on the healthy side of the limit.
+void ParseClear(const YamlNode& node, YamlRange<double> range, bool check, Limits* limits);
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands* bands);
 // What the catalogue says of an indicator, also of one behind "eval."; nullptr: a scalar, which has
 // no units, or one per rank.

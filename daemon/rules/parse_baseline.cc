@@ -53,35 +53,20 @@ std::shared_ptr<const Band> Bands::Get(const YamlNode& node) {
   return by_path_[path] = Band::Parse(path, text, &errors_);
 }
 
-bool ComparesWithBaseline(Detector::Kind kind) {
-  switch (kind) {
-    case Detector::Kind::kRelative:
-    case Detector::Kind::kRobustZ:
-    case Detector::Kind::kCusum:
-    case Detector::Kind::kLevelShift:
-    case Detector::Kind::kSpikeBudget:
-    case Detector::Kind::kContinuity:
-      return true;
-    default:
-      return false;
-  }
-}
-
 BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands* bands) {
   BaselineSpec spec;
-  if (!ComparesWithBaseline(detector.kind)) return spec;
+  if (!ComparesWithBaseline(detector)) return spec;
   const std::string kind =
       node.Get("kind").Word({"trailing", "anchored", "fixed", "plateau", "reference"}, "trailing");
   if (kind == "trailing") {
     spec.kind = BaselineSpec::Kind::kTrailing;
     spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
     const YamlNode lag = node.Get("lag");
-    const bool shift = detector.kind == Detector::Kind::kLevelShift;
-    spec.lag =
-        static_cast<int>(lag.Int({1, kSamplesMax}, shift ? std::max(5, detector.samples) : 5));
-    if (shift && spec.lag < detector.samples) {
-      lag.Error(absl::StrCat("`lag` is ", spec.lag, " but `level_shift` looks at the newest ",
-                             detector.samples,
+    const int newest = NewestSamples(detector);
+    spec.lag = static_cast<int>(lag.Int({1, kSamplesMax}, std::max(5, newest)));
+    if (spec.lag < newest) {
+      lag.Error(absl::StrCat("`lag` is ", spec.lag, " but `", NameOf(detector),
+                             "` looks at the newest ", newest,
                              " samples; at least that many, or they are part of the baseline"));
     }
     spec.min_samples = ParseMinSamples(node, spec.samples, std::min(8, spec.samples));

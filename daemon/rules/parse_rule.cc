@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/band.h"
@@ -108,23 +109,20 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   rule.group = group;
   rule.name = ParseName(node.Require("alert"));
   rule.detector = ParseDetector(node);
-  const bool run_level = IsRunLevel(rule.detector);
-  const bool findings = rule.detector.kind == Detector::Kind::kNonFinite;
-  const bool has_input = !findings && !run_level;
+  const Family family = FamilyOf(rule.detector);
+  const bool has_input = family == Family::kSamples || family == Family::kAbsence;
   if (has_input) rule.input = ParseInput(node, keys);
 
   const YamlNode baseline = keys.Get("baseline");
   rule.baseline = ParseBaseline(baseline, rule.detector, bands);
   const bool compares = rule.baseline.kind != BaselineSpec::Kind::kNone;
   if (!compares && node.Get("baseline").present()) {
-    baseline.Error(
-        "`baseline` is for detectors that compare with one: relative_drop, relative_rise, "
-        "robust_z, "
-        "cusum, level_shift, spike_budget, continuity");
+    baseline.Error(absl::StrCat("`baseline` is for detectors that compare with one: ",
+                                absl::StrJoin(BaselineDetectorNames(), ", ")));
   }
   if (rule.baseline.kind == BaselineSpec::Kind::kPlateau &&
       (rule.input.indicators != std::vector<std::string>{"train.lr"} ||
-       rule.detector.kind != Detector::Kind::kRelative)) {
+       !std::holds_alternative<RelativeSpec>(rule.detector))) {
     baseline.Error("the baseline `plateau` is for a relative detector on train.lr");
   }
   const bool reference = rule.baseline.kind == BaselineSpec::Kind::kReference;
@@ -132,7 +130,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   rule.rebase_on = ParseRebaseOn(keys.Get("rebase_on"), rule.rebase_on);
 
   // A run has no samples to count.
-  if (!run_level) {
+  if (family != Family::kRun) {
     ParseHits(keys.Get("hits"), &rule.machine);
     rule.machine.pending_for = ParseLength(keys.Get("for"), {});
   }
@@ -148,8 +146,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
 
   const std::string warm_up =
       keys.Get("warm_up").Word({"skip", "judge"}, has_input && !reference ? "skip" : "judge");
-  rule.judged_in_warm_up =
-      warm_up == "judge" || rule.detector.kind == Detector::Kind::kNoData || !has_input;
+  rule.judged_in_warm_up = warm_up == "judge" || family != Family::kSamples;
   if (has_input) ParseQuorums(keys.Get("quorum"), &rule);
 
   const Labels labels = ParseLabels(node, node.Get("labels"), defaults.Get("labels"));

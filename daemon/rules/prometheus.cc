@@ -151,8 +151,8 @@ std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
   writer.Group("foreshock_daemon",
                "  # What the daemon has judged, in steps. Exact, and enough by itself where the\n"
                "  # daemon's metrics are scraped.\n");
-  for (const Rule& rule : set->rules) WriteDaemonAlert(Of(rule), &writer);
-  for (const Signature& signature : set->signatures) WriteDaemonAlert(Of(signature), &writer);
+  for (const auto& rule : set->rules) WriteDaemonAlert(Of(*rule), &writer);
+  for (const auto& signature : set->signatures) WriteDaemonAlert(Of(*signature), &writer);
   writer.EndGroup();
 
   writer.Group(
@@ -165,9 +165,9 @@ std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
           "  # Baselines are neither frozen while something is wrong nor re-based after a planned\n"
           "  # change, k of n hits are k in a row, and `clear` is not known.\n",
           options.step_seconds, options.sample_steps, options.warm_up_steps));
-  for (const Rule& rule : set->rules) WriteCentralAlert(rule, options, &writer);
-  for (const Signature& signature : set->signatures) {
-    writer.Comment(absl::StrCat(signature.name,
+  for (const auto& rule : set->rules) WriteCentralAlert(*rule, options, &writer);
+  for (const auto& signature : set->signatures) {
+    writer.Comment(absl::StrCat(signature->name,
                                 ": not here, a signature needs the order of its alerts in steps"));
   }
   writer.EndGroup();

@@ -30,35 +30,35 @@ std::string Range(int64_t seconds) {
 class Translator {
  public:
   Translator(const Rule& rule, const PromqlOptions& options)
-      : rule_(rule), detector_(rule.detector), options_(options) {}
+      : rule_(rule), options_(options), non_finite_(std::get_if<NonFiniteSpec>(&rule.detector)) {}
 
   absl::StatusOr<PromqlAlert> Translate() {
     FORESHOCK_ASSIGN_OR_RETURN(std::string breach, Breach());
-    if (detector_.kind != Detector::Kind::kNonFinite) breach = Quorum(std::move(breach));
-    alert_.expression = absl::StrCat(breach, Guards());
+    alert_.expression = absl::StrCat(Quorum(std::move(breach)), Guards());
     alert_.for_seconds =
         Seconds(rule_.machine.pending_for) + SamplesSeconds(rule_.machine.hits - 1);
-    const int64_t clear = detector_.kind == Detector::Kind::kNonFinite
-                              ? 0  // in the range of the counter
-                              : SamplesSeconds(rule_.machine.clear_samples);
+    const int64_t clear = non_finite_ != nullptr ? 0  // in the range of the counter
+                                                 : SamplesSeconds(rule_.machine.clear_samples);
     alert_.keep_firing_seconds = std::max(Seconds(rule_.machine.keep_firing_for), clear);
     return std::move(alert_);
   }
 
  private:
+  // What a value is compared with, as expressions.
+  struct Baseline {
+    std::string median;
+    std::string spread;  // empty: only the floor
+    std::string floor;   // times this, the spread is at least
+  };
+
   absl::StatusOr<std::string> Breach() {
-    switch (detector_.kind) {
-      case Detector::Kind::kThreshold:
-      case Detector::Kind::kRelative:
-      case Detector::Kind::kRobustZ:
-        return Comparison();
-      case Detector::Kind::kNoData:
-        return NoData();
-      case Detector::Kind::kNonFinite:
-        return NonFinite();
-      default:
-        return NoGauge("its detector needs what only the daemon sees");
-    }
+    const Detector& detector = rule_.detector;
+    if (const auto* spec = std::get_if<ThresholdSpec>(&detector)) return Threshold(spec->limits);
+    if (const auto* spec = std::get_if<RelativeSpec>(&detector)) return Relative(*spec);
+    if (const auto* spec = std::get_if<RobustZSpec>(&detector)) return RobustZ(*spec);
+    if (const auto* spec = std::get_if<NoDataSpec>(&detector)) return NoData(*spec);
+    if (non_finite_ != nullptr) return NonFinite(*non_finite_);
+    return NoGauge("its detector needs what only the daemon sees");
   }
 
   // --- lengths
@@ -93,9 +93,10 @@ class Translator {
       return std::string(AggregateName(rule_.input.aggregate));
     }
     // One unit is beyond a fixed limit exactly when the most extreme one is.
-    const bool extreme = detector_.kind == Detector::Kind::kThreshold && rule_.units.count == 1 &&
-                         rule_.units.share == 0;
-    if (extreme) return std::string(detector_.side == Detector::Side::kBelow ? "min" : "max");
+    const auto* threshold = std::get_if<ThresholdSpec>(&rule_.detector);
+    if (threshold != nullptr && rule_.units.count == 1 && rule_.units.share == 0) {
+      return std::string(threshold->limits.side == Side::kBelow ? "min" : "max");
+    }
     return NoGauge("/metrics has no series of every unit, and the rule judges each by itself");
   }
 
@@ -161,7 +162,6 @@ class Translator {
       value = absl::StrCat("quantile_over_time(0.5, ", raw,
                            Range(SamplesSeconds(rule_.input.smooth)), ")");
     }
-    if (detector_.log) value = absl::StrCat("ln((", value, ") > 0)");
     return value;
   }
 
@@ -173,43 +173,70 @@ class Translator {
 
   // --- detectors
 
-  absl::StatusOr<std::string> Comparison() {
+  absl::StatusOr<std::string> Threshold(const Limits& limits) {
+    FORESHOCK_ASSIGN_OR_RETURN(value_, Value());
+    return Beyond(value_, limits);
+  }
+
+  absl::StatusOr<std::string> Relative(const RelativeSpec& spec) {
     FORESHOCK_ASSIGN_OR_RETURN(const std::string value, Value());
-    if (detector_.kind == Detector::Kind::kRobustZ &&
-        (detector_.side == Detector::Side::kBelow ? detector_.limit > 0 : detector_.limit < 0)) {
+    FORESHOCK_ASSIGN_OR_RETURN(const Baseline baseline, BaselineOf(value, spec.min_z > 0));
+    std::string breach = Beyond(absl::StrCat(value_, " / ", baseline.median), spec.limits);
+    if (past_seconds_ > 0) absl::StrAppend(&breach, " and ", baseline.median, " > 0");
+    if (spec.min_z > 0) {
+      const std::string distance = absl::StrCat("abs", Distance(baseline));
+      absl::StrAppend(&breach, " and ", Farther(baseline, distance, spec.min_z, " >= "));
+    }
+    return breach;
+  }
+
+  absl::StatusOr<std::string> RobustZ(const RobustZSpec& spec) {
+    FORESHOCK_ASSIGN_OR_RETURN(std::string value, Value());
+    if (spec.log) value = absl::StrCat("ln((", value, ") > 0)");
+    const Limits& limits = spec.limits;
+    if (limits.side == Side::kBelow ? limits.limit > 0 : limits.limit < 0) {
       return NoGauge("its limit of z lies on the other side of the baseline");
     }
-    if (detector_.kind == Detector::Kind::kThreshold) {
-      value_ = value;
-      return Beyond(value, detector_.side);
+    FORESHOCK_ASSIGN_OR_RETURN(const Baseline baseline, BaselineOf(value, /*spread=*/true));
+    const std::string distance = Distance(baseline);
+    switch (limits.side) {
+      case Side::kAbove:
+        return Farther(baseline, distance, limits.limit, " > ");
+      case Side::kBelow:
+        return Farther(baseline, absl::StrCat("-", distance), -limits.limit, " > ");
+      case Side::kOutside:
+        return Farther(baseline, absl::StrCat("abs", distance), limits.limit, " > ");
     }
-    const BaselineSpec& baseline = rule_.baseline;
-    std::string median;
-    std::string spread;  // empty: only the floor
-    std::string floor;   // times this, the spread is at least
-    switch (baseline.kind) {
+    return NoGauge("its side is unknown");
+  }
+
+  // Of `value`, which becomes value_. `spread`: it is asked for.
+  absl::StatusOr<Baseline> BaselineOf(const std::string& value, bool spread) {
+    const BaselineSpec& spec = rule_.baseline;
+    Baseline baseline;
+    switch (spec.kind) {
       case BaselineSpec::Kind::kFixed:
         value_ = absl::StrCat("(", value, ")");
-        median = Number(baseline.value);
-        floor = Number(baseline.spread_floor * std::abs(baseline.value));
-        break;
+        baseline.median = Number(spec.value);
+        baseline.floor = Number(spec.spread_floor * std::abs(spec.value));
+        return baseline;
       case BaselineSpec::Kind::kTrailing: {
         value_ = Record("value", value);
-        const int64_t offset = SamplesSeconds(baseline.lag);
-        const int64_t window = SamplesSeconds(baseline.samples);
+        const int64_t offset = SamplesSeconds(spec.lag);
+        const int64_t window = SamplesSeconds(spec.samples);
         past_seconds_ = offset + std::max(window, kRangeSecondsMin);
         const auto quantile = [&](const char* q) {
           return absl::StrCat("quantile_over_time(", q, ", ", value_, Range(window), " offset ",
                               PromqlDuration(offset), ")");
         };
-        median = Record("baseline", quantile("0.5"));
-        floor = absl::StrCat(Number(baseline.spread_floor), " * abs(", median, ")");
-        if (detector_.kind == Detector::Kind::kRobustZ || detector_.min_z > 0) {
+        baseline.median = Record("baseline", quantile("0.5"));
+        baseline.floor = absl::StrCat(Number(spec.spread_floor), " * abs(", baseline.median, ")");
+        if (spread) {
           // Of a normal distribution the quartiles are 1.349 standard deviations apart.
-          spread = Record(
+          baseline.spread = Record(
               "spread", absl::StrCat("(", quantile("0.75"), " - ", quantile("0.25"), ") / 1.349"));
         }
-        break;
+        return baseline;
       }
       case BaselineSpec::Kind::kAnchored:
         return NoGauge("an anchored baseline needs the first samples after the warm-up");
@@ -218,43 +245,30 @@ class Translator {
       default:
         return NoGauge("its baseline is not on /metrics");
     }
-    const std::string distance = absl::StrCat("(", value_, " - ", median, ")");
-    const auto farther = [&](const std::string& from, double z, const char* than) {
-      const auto times = [&](const std::string& unit) {
-        return absl::StrCat(from, than, Number(z), " * ", unit);
-      };
-      return spread.empty() ? times(floor) : absl::StrCat(times(spread), " and ", times(floor));
-    };
-    if (detector_.kind == Detector::Kind::kRelative) {
-      std::string breach = Beyond(absl::StrCat(value_, " / ", median), detector_.side);
-      if (past_seconds_ > 0) absl::StrAppend(&breach, " and ", median, " > 0");
-      if (detector_.min_z > 0) {
-        absl::StrAppend(&breach, " and ",
-                        farther(absl::StrCat("abs", distance), detector_.min_z, " >= "));
-      }
-      return breach;
-    }
-    switch (detector_.side) {
-      case Detector::Side::kAbove:
-        return farther(distance, detector_.limit, " > ");
-      case Detector::Side::kBelow:
-        return farther(absl::StrCat("-", distance), -detector_.limit, " > ");
-      case Detector::Side::kOutside:
-        return farther(absl::StrCat("abs", distance), detector_.limit, " > ");
-    }
-    return NoGauge("its side is unknown");
   }
 
-  std::string Beyond(const std::string& value, Detector::Side side) const {
-    return absl::StrCat(value, side == Detector::Side::kBelow ? " < " : " > ",
-                        Number(detector_.limit));
+  std::string Distance(const Baseline& baseline) const {
+    return absl::StrCat("(", value_, " - ", baseline.median, ")");
+  }
+
+  // `distance` is more than `z` spreads.
+  static std::string Farther(const Baseline& baseline, const std::string& distance, double z,
+                             const char* than) {
+    const auto times = [&](const std::string& unit) {
+      return absl::StrCat(distance, than, Number(z), " * ", unit);
+    };
+    return baseline.spread.empty()
+               ? times(baseline.floor)
+               : absl::StrCat(times(baseline.spread), " and ", times(baseline.floor));
+  }
+
+  static std::string Beyond(const std::string& value, const Limits& limits) {
+    return absl::StrCat(value, limits.side == Side::kBelow ? " < " : " > ", Number(limits.limit));
   }
 
   std::string Quorum(std::string breach) {
     const foreshock::Quorum& layers = rule_.layers;
-    if (detector_.kind == Detector::Kind::kNoData || (layers.count <= 1 && layers.share == 0)) {
-      return breach;
-    }
+    if (!OfValues() || (layers.count <= 1 && layers.share == 0)) return breach;
     if (layers.share > 0) {
       return absl::StrCat("count by (run) (", breach, ") >= ", Number(layers.share),
                           " * count by (run) (", value_, ")");
@@ -262,21 +276,21 @@ class Translator {
     return absl::StrCat("count by (run) (", breach, ") >= ", layers.count);
   }
 
-  absl::StatusOr<std::string> NoData() {
+  absl::StatusOr<std::string> NoData(const NoDataSpec& spec) {
     const std::string& indicator = rule_.input.indicators[0];
     return absl::StrCat("foreshock_last_step - on (run) group_right () ",
                         "foreshock_indicator_last_step{indicator=\"", indicator,
-                        "\"} >= ", detector_.intervals * SampleSteps());
+                        "\"} >= ", spec.intervals * SampleSteps());
   }
 
-  absl::StatusOr<std::string> NonFinite() {
-    if (detector_.scope == Input::Scope::kRun) {
+  absl::StatusOr<std::string> NonFinite(const NonFiniteSpec& spec) {
+    if (spec.scope == Input::Scope::kRun) {
       return NoGauge(
           "foreshock_nonfinite_total does not say whether a name is sent by the run or by its "
           "ranks");
     }
     std::vector<std::string> patterns;
-    for (absl::string_view name : detector_.names) {
+    for (absl::string_view name : spec.names) {
       const bool prefix = absl::ConsumeSuffix(&name, "*");
       patterns.push_back(
           absl::StrCat(absl::StrReplaceAll(name, {{".", "\\\\."}}), prefix ? ".*" : ""));
@@ -293,13 +307,12 @@ class Translator {
         absl::StrCat("count by (run) (sum by (run, rank) (increase(", counter, "[", age,
                      "]) > 0 or (", counter, " unless ", counter, " offset ", age, ")))");
     std::string breach = absl::StrCat(ranks, " > 0");
-    if (detector_.ranks_more_than > 0 || detector_.ranks_at_most < 1) {
+    if (spec.ranks_more_than > 0 || spec.ranks_at_most < 1) {
       const std::string share = absl::StrCat(ranks, " / on (run) foreshock_run_world_size");
-      breach = detector_.ranks_more_than > 0
-                   ? absl::StrCat(share, " > ", Number(detector_.ranks_more_than))
-                   : absl::StrCat(share, " <= ", Number(detector_.ranks_at_most));
-      if (detector_.ranks_more_than > 0 && detector_.ranks_at_most < 1) {
-        absl::StrAppend(&breach, " and ", share, " <= ", Number(detector_.ranks_at_most));
+      breach = spec.ranks_more_than > 0 ? absl::StrCat(share, " > ", Number(spec.ranks_more_than))
+                                        : absl::StrCat(share, " <= ", Number(spec.ranks_at_most));
+      if (spec.ranks_more_than > 0 && spec.ranks_at_most < 1) {
+        absl::StrAppend(&breach, " and ", share, " <= ", Number(spec.ranks_at_most));
       }
     }
     return breach;
@@ -307,10 +320,11 @@ class Translator {
 
   // --- what must hold besides
 
+  bool OfValues() const { return FamilyOf(rule_.detector) == Family::kSamples; }
+
   std::string Guards() const {
     std::string guards = " and on (run) foreshock_run_state{state=\"live\"} == 1";
-    const bool values =
-        detector_.kind != Detector::Kind::kNonFinite && detector_.kind != Detector::Kind::kNoData;
+    const bool values = OfValues();
     if (values && rule_.input.flags_not_judged != 0) {
       for (const std::string& indicator : rule_.input.indicators) {
         absl::StrAppend(&guards, " and on (run) foreshock_indicator_valid{indicator=\"", indicator,
@@ -327,8 +341,8 @@ class Translator {
   }
 
   const Rule& rule_;
-  const Detector& detector_;
   const PromqlOptions& options_;
+  const NonFiniteSpec* const non_finite_;
   PromqlAlert alert_;
   std::string value_;         // what is compared
   int64_t past_seconds_ = 0;  // how far the baseline looks back

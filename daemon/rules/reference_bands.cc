@@ -12,35 +12,6 @@
 namespace foreshock {
 namespace {
 
-// Where a single value begins to be abnormal; unset: on that side never, or not by one value.
-struct AllowedRange {
-  std::optional<double> low{};
-  std::optional<double> high{};
-};
-
-AllowedRange AllowedBy(const Rule& rule, const Baseline& baseline) {
-  const Detector& detector = rule.detector;
-  AllowedRange allowed;
-  const bool above = detector.side != Detector::Side::kBelow;
-  const bool below = detector.side != Detector::Side::kAbove;
-  if (detector.kind == Detector::Kind::kRelative && baseline.median > 0) {
-    const double least = detector.min_z * baseline.spread;
-    const double limit = detector.limit * baseline.median;
-    if (above) allowed.high = std::max(limit, baseline.median + least);
-    if (below) allowed.low = std::min(limit, baseline.median - least);
-  } else if (detector.kind == Detector::Kind::kRobustZ && (!detector.log || baseline.median > 0)) {
-    const auto at = [&](double spreads) {
-      return detector.log ? baseline.median * std::exp(spreads * baseline.spread / baseline.median)
-                          : baseline.median + spreads * baseline.spread;
-    };
-    if (above) allowed.high = at(detector.limit);
-    if (below) {
-      allowed.low = at(detector.side == Detector::Side::kBelow ? detector.limit : -detector.limit);
-    }
-  }
-  return allowed;
-}
-
 void AddPoints(const Rule& rule, const BandCurve& curve, v1::ReferenceBand* band) {
   for (const BandCurve::Point& point : curve.points()) {
     Baseline baseline = point.baseline;
@@ -50,7 +21,7 @@ void AddPoints(const Rule& rule, const BandCurve& curve, v1::ReferenceBand* band
     added->set_position(point.position);
     added->set_median(baseline.median);
     added->set_spread(baseline.spread);
-    const AllowedRange allowed = AllowedBy(rule, baseline);
+    const AllowedRange allowed = Allowed(rule.detector, baseline);
     if (allowed.low.has_value()) added->set_low(*allowed.low);
     if (allowed.high.has_value()) added->set_high(*allowed.high);
   }
@@ -60,7 +31,8 @@ void AddPoints(const Rule& rule, const BandCurve& curve, v1::ReferenceBand* band
 
 v1::ListBandsResponse ReferenceBands(const RuleSet& rules, const std::string& indicator) {
   v1::ListBandsResponse response;
-  for (const Rule& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
+  for (const auto& held : dynamic_cast<const CompiledRules&>(rules).rules) {
+    const Rule& rule = *held;
     if (rule.baseline.band == nullptr || rule.input.indicators.size() != 1) continue;
     const std::string& judged = rule.input.indicators[0];
     if (!indicator.empty() && judged != indicator) continue;

@@ -1,5 +1,5 @@
-// Rules and signatures as the evaluator uses them: plain data, made by parse_rule.cc and
-// parse_signature.cc from the language of docs/rules.md.
+// Rules and signatures as the evaluator uses them: plain data that parse_rule.cc and
+// parse_signature.cc read from the language of docs/rules.md.
 #pragma once
 
 #include <cstdint>
@@ -10,87 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-#include "daemon/model/series.h"
 #include "daemon/rules/baseline.h"
+#include "daemon/rules/detector.h"
+#include "daemon/rules/input.h"
 #include "daemon/rules/rate_limit.h"
 #include "daemon/rules/rule_set.h"
 #include "daemon/rules/state_machine.h"
 
 namespace foreshock {
-
-// What a rule looks at.
-struct Input {
-  enum class Aggregate : uint8_t { kEach, kMean, kMin, kMax, kP10 };
-  enum class Combine : uint8_t { kNone, kNorm, kSum, kMean, kMin, kMax };
-  enum class Scope : uint8_t { kAny, kRun, kRank };
-  std::vector<std::string> indicators;     // several only with `combine`
-  Scope scope = Scope::kAny;               // kRank: series of one rank; kRun: all others
-  Combine combine = Combine::kNone;        // of run-wide values of the same step
-  Aggregate aggregate = Aggregate::kEach;  // over the units of a layer
-  // The value is divided by the mean of this run-wide indicator over the steps since the series'
-  // previous sample (over the snapshot window for attn.delta*); empty: not divided.
-  std::string divide_by;
-  int smooth = 1;  // running median of so many values
-  uint32_t flags_not_judged = kFlagsNotJudged;
-};
-
-// As rule files, bands and gauges write it, in the order of the enumeration.
-inline constexpr absl::string_view kAggregateNames[] = {"each", "mean", "min", "max", "p10"};
-
-inline absl::string_view AggregateName(Input::Aggregate aggregate) {
-  return kAggregateNames[static_cast<size_t>(aggregate)];
-}
-
-struct Detector {
-  enum class Kind : uint8_t {
-    kThreshold,
-    kRelative,
-    kRobustZ,
-    kCusum,
-    kLevelShift,
-    kSlope,
-    kSpikeBudget,
-    kContinuity,
-    kNonFinite,
-    kNoData,
-    kHang,
-    kCoverage,
-    kRestarts,
-  };
-  enum class Side : uint8_t { kAbove, kBelow, kOutside };
-  Kind kind = Kind::kThreshold;
-  Side side = Side::kAbove;
-  double limit = 0;
-  double clear = 0;
-  double min_z = 0;  // kRelative: a breach is also at least so many spreads away; kSlope: a trend
-                     // that is less significant counts as none
-  bool log = false;  // detectors in spreads: of the logarithm of positive values
-  double slack = 0;  // kCusum: spreads that a sample may be off without counting
-  int samples = 0;   // kLevelShift, kSlope, kSpikeBudget: the newest so many
-  Side spike_side = Side::kAbove;  // kSpikeBudget: which samples are spikes, in spreads
-  double spike_limit = 0;
-  int min_samples = 0;      // kSlope: fewer have no trend
-  double per_steps = 1;     // kSlope: the limits are per so many steps
-  bool will_cross = false;  // kSlope: what is judged is the value ...
-  Length within;            // ... up to so many steps ahead
-  int intervals = 3;  // kNoData, kCoverage: expected samples that did not come; kHang: step times
-  double at_least_seconds = 0;    // kHang: no shorter wait is one
-  double first_step_seconds = 0;  // kHang: the same before an attempt's first step
-  int64_t window_steps = 0;       // kRestarts: the progress in which more than `limit` begin
-  // kNonFinite: which findings, and from how many of the ranks that took part in the step.
-  std::vector<std::string> names;  // exact, or a prefix ending in '*'; empty: all
-  Input::Scope scope = Input::Scope::kAny;
-  double ranks_more_than = 0;  // share
-  double ranks_at_most = 1;    // share
-  bool skipped_steps = false;  // steps whose optimizer step was skipped are judged too
-};
-
-// Judges the run and what was announced of it, not the values of an indicator.
-inline bool IsRunLevel(const Detector& detector) {
-  return detector.kind == Detector::Kind::kHang || detector.kind == Detector::Kind::kCoverage ||
-         detector.kind == Detector::Kind::kRestarts;
-}
 
 // A count, or a share of what there is.
 struct Quorum {
@@ -183,8 +110,8 @@ class CompiledRules final : public RuleSet {
   const std::vector<v1::RuleInfo>& infos() const override { return infos_; }
   const std::vector<v1::RuleFile>& files() const override { return files_; }
 
-  std::vector<Rule> rules;
-  std::vector<Signature> signatures;
+  std::vector<std::shared_ptr<const Rule>> rules;
+  std::vector<std::shared_ptr<const Signature>> signatures;
   std::vector<v1::RuleInfo> infos_;
   std::vector<v1::RuleFile> files_;
   std::map<std::string, std::shared_ptr<const Band>> bands;  // by path

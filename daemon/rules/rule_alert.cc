@@ -16,7 +16,7 @@ size_t Quorum::Of(size_t total) const {
       {static_cast<size_t>(count), static_cast<size_t>(std::max(of_share, 0.0)), size_t{1}});
 }
 
-bool RuleJudge::Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const {
+bool RuleJudge::Quorate(bool brewing, std::vector<uint32_t>* layers) const {
   // Series of one layer stand together; std::map keeps the layers sorted.
   struct Count {
     size_t on = 0;
@@ -24,55 +24,57 @@ bool RuleJudge::Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* l
   };
   std::map<int32_t, Count> by_layer;
   for (const Subject& subject : subjects_) {
-    Count& count = by_layer[subject.layer];
+    Count& count = by_layer[subject.series.layer];
     ++count.all;
     const SeriesJudge& judge = subject.judge;
     if (brewing ? judge.breaching() : judge.firing()) ++count.on;
   }
   size_t on = 0;
   for (const auto& [layer, count] : by_layer) {
-    if (count.on < rule.units.Of(count.all)) continue;
+    if (count.on < rule_->units.Of(count.all)) continue;
     ++on;
     if (layers != nullptr && layer >= 0) layers->push_back(static_cast<uint32_t>(layer));
   }
-  return on >= rule.layers.Of(by_layer.size());
+  return on >= rule_->layers.Of(by_layer.size());
 }
 
-bool RuleJudge::Brewing(const Rule& rule) const { return Quorate(rule, true, nullptr); }
+bool RuleJudge::Brewing() const { return Quorate(/*brewing=*/true, nullptr); }
 
-bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
+void RuleJudge::StartAlert(const StepView& view) {
+  alert_ = LiveAlert();
+  alert_.active = true;
+  alert_.attempt = view.row.attempt;
+  alert_.firing_step = view.step;
+  alert_.pending_step = view.step;
+  alert_.base_step = view.step;
+  for (const Subject& subject : subjects_) {
+    if (!subject.judge.firing()) continue;
+    alert_.pending_step = std::min(alert_.pending_step, subject.judge.machine().pending_step);
+    alert_.base_step = std::min(alert_.base_step, subject.judge.base_step());
+  }
+  last_fired_ = view.step;
+  limit_.Start(rule_->rate_limit, view.step);
+}
+
+bool RuleJudge::UpdateAlert(const StepView& view) {
   std::vector<uint32_t> layers;
-  const bool fires = Quorate(rule, false, &layers);
+  const bool fires = Quorate(/*brewing=*/false, &layers);
   if (!fires) {
-    if (!alert_.active || limit_.Holds(rule.rate_limit, view.step)) return false;
+    if (!alert_.active || limit_.Holds(rule_->rate_limit, view.step)) return false;
     alert_.active = false;
     last_resolved_ = view.step;
     return true;
   }
   limit_.Seen();
-  if (rule.detector.kind == Detector::Kind::kNonFinite) layers = finding_layers_;
+  PlaceAlert(&layers);
   const bool starts = !alert_.active;
-  if (starts) {
-    alert_ = LiveAlert();
-    alert_.active = true;
-    alert_.attempt = view.row.attempt;
-    alert_.firing_step = view.step;
-    alert_.pending_step = view.step;
-    alert_.base_step = view.step;
-    for (const Subject& subject : subjects_) {
-      if (!subject.judge.firing()) continue;
-      alert_.pending_step = std::min(alert_.pending_step, subject.judge.machine().pending_step);
-      alert_.base_step = std::min(alert_.base_step, subject.judge.base_step());
-    }
-    last_fired_ = view.step;
-    limit_.Start(rule.rate_limit, view.step);
-  }
+  if (starts) StartAlert(view);
   std::vector<uint32_t> ranks = alert_.ranks;
-  for (const uint32_t rank : finding_ranks_) {
+  for (const uint32_t rank : ranks_now_) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   }
   const bool changed = starts || layers != alert_.layers || ranks != alert_.ranks;
-  FindWorst(rule);
+  FindWorst();
   alert_.layers = std::move(layers);
   alert_.ranks = std::move(ranks);
   // One sampled layer of many is that layer, not all of them.
@@ -82,40 +84,37 @@ bool RuleJudge::UpdateAlert(const Rule& rule, const StepView& view) {
 }
 
 // The series that fires and is farthest from health; the last such one when none fires any more.
-void RuleJudge::FindWorst(const Rule& rule) {
+void RuleJudge::FindWorst() {
+  const Side side = SideOf(rule_->detector);
   std::optional<double> worst;
   for (size_t i = 0; i < subjects_.size(); ++i) {
     const SeriesJudge& judge = subjects_[i].judge;
     if (!judge.firing()) continue;
     double badness = judge.value() - judge.baseline().value_or(0);
-    if (rule.detector.side == Detector::Side::kBelow) badness = -badness;
-    if (rule.detector.side == Detector::Side::kOutside) badness = std::abs(badness);
+    if (side == Side::kBelow) badness = -badness;
+    if (side == Side::kOutside) badness = std::abs(badness);
     if (worst.has_value() && badness <= *worst) continue;
     worst = badness;
     worst_ = i;
   }
 }
 
-void RuleJudge::Describe(const Rule& rule, v1::Alert* out) const {
-  if (rule.detector.kind == Detector::Kind::kNonFinite) {
-    out->set_indicator("train.nonfinite");
-    out->set_unit_name(finding_name_);
-    if (finding_head_ >= 0) out->set_head(static_cast<uint32_t>(finding_head_));
-    if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
-  } else if (IsRunLevel(rule.detector)) {
-    if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
-    if (rule.detector.kind == Detector::Kind::kHang) out->set_indicator("train.step_seconds");
-  } else {
-    out->set_indicator(rule.input.indicators[0]);
-  }
-  if (worst_ >= subjects_.size()) return;
-  const Subject* worst = &subjects_[worst_];
-  out->set_value(worst->judge.value());
-  if (worst->judge.baseline().has_value()) out->set_baseline(*worst->judge.baseline());
-  if (worst->unit == Unit::kHead) out->set_head(static_cast<uint32_t>(worst->unit_id));
-  if (worst->unit == Unit::kRank) out->set_rank(static_cast<uint32_t>(worst->unit_id));
-  if (worst->unit == Unit::kTensor) out->set_unit_name(worst->unit_name);
-  if (worst->unit == Unit::kExpert) out->set_unit_name(absl::StrCat("expert ", worst->unit_id));
+void RuleJudge::DescribeSource(v1::Alert* out) const {
+  out->set_indicator(rule_->input.indicators[0]);
+}
+
+void RuleJudge::Describe(v1::Alert* out) const {
+  DescribeSource(out);
+  if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
+  if (worst() == nullptr) return;
+  const SeriesKey& series = worst()->series;
+  const SeriesJudge& judge = worst()->judge;
+  out->set_value(judge.value());
+  if (judge.baseline().has_value()) out->set_baseline(*judge.baseline());
+  if (series.unit == Unit::kHead) out->set_head(static_cast<uint32_t>(series.unit_id));
+  if (series.unit == Unit::kRank) out->set_rank(static_cast<uint32_t>(series.unit_id));
+  if (series.unit == Unit::kTensor) out->set_unit_name(series.unit_name);
+  if (series.unit == Unit::kExpert) out->set_unit_name(absl::StrCat("expert ", series.unit_id));
 }
 
 void RuleJudge::Save(rules::AlertState* state) const {
@@ -123,18 +122,17 @@ void RuleJudge::Save(rules::AlertState* state) const {
     if (!subject.judge.firing()) continue;
     rules::SeriesState* series = state->add_series();
     subject.judge.Save(series);
-    series->set_layer(subject.layer);
-    series->set_unit(static_cast<uint32_t>(subject.unit));
-    series->set_unit_id(subject.unit_id);
-    series->set_unit_name(subject.unit_name);
+    series->set_layer(subject.series.layer);
+    series->set_unit(static_cast<uint32_t>(subject.series.unit));
+    series->set_unit_id(subject.series.unit_id);
+    series->set_unit_name(subject.series.unit_name);
   }
   state->set_base_step(alert_.base_step);
   state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
   limit_.Save(state->mutable_rate_limit());
 }
 
-void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
-                        bool replayed) {
+void RuleJudge::Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed) {
   if (!replayed) {
     Silence();
     for (const rules::SeriesState& series : state.series()) {
@@ -143,18 +141,14 @@ void RuleJudge::Restore(const Rule& rule, const v1::Alert& alert, const rules::A
       key.unit = static_cast<Unit>(series.unit());
       key.unit_id = series.unit_id();
       key.unit_name = series.unit_name();
-      subjects_[FindOrAdd(rule, key)].judge.Restore(rule, series);
+      subjects_[FindOrAdd(key)].judge.Restore(series);
     }
-    FindWorst(rule);
+    FindWorst();
     limit_.Restore(state.rate_limit());
   }
   alert_ = LiveAlertOf(alert, state);
   last_fired_ = alert.firing_step();
-  if (rule.detector.kind == Detector::Kind::kNonFinite) {
-    finding_name_ = alert.unit_name();
-    finding_head_ = alert.has_head() ? static_cast<int32_t>(alert.head()) : -1;
-    finding_layers_ = alert_.layers;
-  }
+  RestoreSource(alert);
 }
 
 LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state) {

@@ -1,98 +1,57 @@
-// One rule against a run: its series, the quorum over them, and the one alert it may have.
+// One rule against a run: its series, the quorum over them, and the one alert it may have. What is
+// abnormal is said by the classes that derive from it, one for a detector or for a family of them.
+//
+//   const std::unique_ptr<RuleJudge> judge = NewJudge(rule);
+//   judge->Feed(judge->SubjectOf(series), /*component=*/0, value, flags);
+//   if (judge->Judge(view)) Report(judge->alert());
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/types/span.h"
 #include "daemon/base/archive.h"
-#include "daemon/model/step.h"
-#include "daemon/rules/band.h"
-#include "daemon/rules/coverage.h"
-#include "daemon/rules/progress.h"
+#include "daemon/rules/live_alert.h"
 #include "daemon/rules/rule.h"
-#include "daemon/rules/series_judge.h"
+#include "daemon/rules/step_view.h"
+#include "daemon/rules/subject.h"
 
 namespace foreshock {
 
 struct JudgedSeries;
 
-// What all rules see of the step that is judged.
-struct StepView {
-  const StepRow& row;
-  absl::Span<const Finding> findings;
-  int64_t step = 0;
-  bool settled = false;
-  uint32_t model_layers = 0;  // 0: unknown
-  uint8_t rebase_causes = 0;  // RebaseCause bits
-  std::optional<double> plateau;
-  std::optional<double> tokens = {};  // of all steps of the lineage up to this one; absent: unknown
-  // Steps between the two weight snapshots of this step's attn.delta* values of a layer; 0: none.
-  const absl::flat_hash_map<int32_t, int64_t>& window_steps;
-  // Mean of a run-wide indicator over the steps in (base, step]; nullopt if none was seen.
-  std::function<std::optional<double>(const std::string& indicator, int64_t base)> mean_since;
-  // Ranks that have sent the per-rank scalar `name` in this attempt.
-  const absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>>& rank_scalars;
-  const Progress& progress;
-  const Coverage& coverage;
-  const std::vector<uint32_t>& silent_ranks;
-};
-
-// The alert of a rule or signature while it fires.
-struct LiveAlert {
-  bool active = false;
-  bool reported = false;  // a row of it was returned, or restored
-  std::string id;
-  uint32_t attempt = 0;
-  int64_t pending_step = 0;
-  int64_t firing_step = 0;
-  int64_t base_step = 0;  // last healthy step of the earliest mover
-  std::vector<uint32_t> layers;
-  bool all_layers = false;
-  std::vector<uint32_t> ranks;
-
-  // All but `reported`, which the stored rows say.
-  void Fields(Archive* archive) {
-    archive->Take(&active, &id, &attempt, &pending_step, &firing_step, &base_step, &layers,
-                  &all_layers, &ranks);
-  }
-};
-
-// What a stored row says of an alert that fires.
-LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
-
-// Thread-compatible. `rule` must be the same, or an equal one, in every call.
+// Thread-compatible.
 class RuleJudge {
  public:
-  RuleJudge() = default;
-  RuleJudge(RuleJudge&&) = default;  // its series are not copied
-  RuleJudge& operator=(RuleJudge&&) = default;
+  explicit RuleJudge(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {}
+  virtual ~RuleJudge() = default;
+  RuleJudge(const RuleJudge&) = delete;
+  RuleJudge& operator=(const RuleJudge&) = delete;
+
+  const Rule& rule() const { return *rule_; }
 
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
   static constexpr size_t kNotFed = static_cast<size_t>(-1);
-  size_t SubjectOf(const Rule& rule, const SeriesKey& series);
+  size_t SubjectOf(const SeriesKey& series);
 
   // One value of the step for that place; `component` is its position among the rule's indicators.
-  void Feed(const Rule& rule, size_t subject, size_t component, double value, uint32_t flags);
+  void Feed(size_t subject, size_t component, double value, uint32_t flags);
 
   // Judges what was fed. After it `alert().active` says whether the rule fires; true when the alert
   // began, ended, or holds in more or other layers or ranks than before.
-  bool Judge(const Rule& rule, const StepView& view);
+  bool Judge(const StepView& view);
 
-  // Between two steps, for hang and restarts; `hindmost` says which ranks are farthest back.
-  // Returns as Judge.
-  bool Tick(const Rule& rule, const StepView& view, Life life,
-            const std::function<std::vector<uint32_t>()>& hindmost);
+  // Whether it is judged between two steps, too. Tick returns as Judge.
+  virtual bool NeedsClock() const { return false; }
+  bool Tick(const StepView& view, const ClockView& clock);
+
   // What was fed is of a step that an earlier attempt reached and this one has not yet.
-  void TakeOvertaken(const Rule& rule, int64_t step);
-
-  void Resume(const Rule& rule, int64_t step);
+  void TakeOvertaken(int64_t step);
+  // A new attempt runs again from `step`.
+  void Resume(int64_t step);
   // Ends the alert without a word; its series keep their past.
   void Silence();
 
@@ -101,83 +60,80 @@ class RuleJudge {
   bool flapping() const { return alert_.active && limit_.flapping(); }
   size_t layers_known() const { return layers_known_; }
   bool judged() const { return judged_; }  // at least one sample at the last step
-  bool Brewing(const Rule& rule) const;    // a quorum breaches at its newest samples
+  bool Brewing() const;                    // a quorum breaches at its newest samples
   std::optional<int64_t> last_fired() const { return last_fired_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
 
   // The series that were judged at `step`.
-  std::vector<JudgedSeries> Judged(const Rule& rule, int64_t step) const;
+  std::vector<JudgedSeries> Judged(int64_t step) const;
 
   // The fields that say what is abnormal where: of the worst series that fires.
-  void Describe(const Rule& rule, v1::Alert* out) const;
-  // What a run-level rule has found, in words; "" for others.
-  std::string RunSentence(const Rule& rule) const;
+  void Describe(v1::Alert* out) const;
+  // What a rule without an indicator has found, in words; "" for others.
+  virtual std::string Sentence() const { return ""; }
 
   void Save(rules::AlertState* state) const;
   // `replayed`: priming has brought this alert about as well, so only what was reported of it is
   // taken from the row.
-  void Restore(const Rule& rule, const v1::Alert& alert, const rules::AlertState& state,
-               bool replayed);
+  void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
   // Between two steps. Reads into a judge that has not seen a series yet.
-  void Fields(const Rule& rule, Archive* archive);
+  void Fields(Archive* archive);
 
- private:
-  struct Subject {
-    int32_t layer = kNoLayer;
-    Unit unit = Unit::kNone;
-    int64_t unit_id = 0;
-    std::string unit_name;
-    SeriesJudge judge;
-    // The values of this step.
-    uint32_t fed = 0;
-    uint32_t flags = 0;
-    double sum = 0;
-    double low = 0;
-    double high = 0;
-    std::vector<double> values;              // p10, combine
-    std::shared_ptr<const BandCurve> curve;  // of a reference; null: it does not have the series
-    // Of its samples, judged or not.
-    int64_t last_step = -1;
-    int64_t gap = 0;       // between its newest two
-    int64_t interval = 0;  // expected between two, 0: not known yet
-  };
-
-  size_t FindOrAdd(const Rule& rule, const SeriesKey& key);
-  std::optional<Baseline> GivenBaseline(const Rule& rule, const StepView& view,
-                                        const Subject& subject) const;
-  std::optional<double> Aggregate(const Rule& rule, Subject* subject) const;
-  void JudgeSubject(const Rule& rule, const StepView& view, Subject* subject);
-  void JudgeNoData(const Rule& rule, const StepView& view);
-  void JudgeFindings(const Rule& rule, const StepView& view);
-  void JudgeRunLevel(const Rule& rule, const StepView& view);
-  void JudgeCoverage(const Rule& rule, const StepView& view);
-  struct RunVerdict {
+ protected:
+  struct Verdict {
     bool breach = false;
     double value = 0;
     std::optional<double> baseline{};
     int64_t base_step = 0;
   };
-  void PushRunVerdict(const Rule& rule, const StepView& view, size_t subject,
-                      const RunVerdict& verdict);
-  bool Quorate(const Rule& rule, bool brewing, std::vector<uint32_t>* layers) const;
-  void FindWorst(const Rule& rule);
-  bool UpdateAlert(const Rule& rule, const StepView& view);
 
+  // Judges the step: what was fed, or what the view has.
+  virtual void JudgeStep(const StepView& view) = 0;
+  virtual void JudgeClock(const StepView& /*view*/, const ClockView& /*clock*/) {}
+  // The indicator of the alert, and a place that no series has.
+  virtual void DescribeSource(v1::Alert* out) const;
+  virtual void RestoreSource(const v1::Alert& /*alert*/) {}
+  // Changes the layers in which series fire into those of the alert.
+  virtual void PlaceAlert(std::vector<uint32_t>* /*layers*/) const {}
+  // What is remembered besides the series and the alert.
+  virtual void OwnFields(Archive* /*archive*/) {}
+
+  size_t FindOrAdd(const SeriesKey& key);
+  // Takes the verdict on a subject that is judged without a value.
+  void PushVerdict(const StepView& view, size_t subject, const Verdict& verdict);
+  // A subject was judged.
+  void Note(Transition transition) {
+    judged_ = true;
+    if (transition != Transition::kNone) changed_ = true;
+  }
+
+  std::vector<Subject>& subjects() { return subjects_; }
+  const std::vector<Subject>& subjects() const { return subjects_; }
+  const std::vector<size_t>& fed() const { return fed_; }
+  // Ranks that the step shows to be concerned; a firing alert adds them to its own.
+  std::vector<uint32_t>& ranks_now() { return ranks_now_; }
+  // The series that the alert speaks of; null: none.
+  const Subject* worst() const { return worst_ < subjects_.size() ? &subjects_[worst_] : nullptr; }
+  double worst_value() const { return worst() != nullptr ? worst()->judge.value() : 0; }
+
+ private:
+  bool Quorate(bool brewing, std::vector<uint32_t>* layers) const;
+  void FindWorst();
+  bool UpdateAlert(const StepView& view);
+  void StartAlert(const StepView& view);
+  void ClearFed();
+
+  const std::shared_ptr<const Rule> rule_;
   std::vector<Subject> subjects_;
-  absl::flat_hash_map<SeriesKey, size_t> by_key_;  // indicator is left empty in the keys
-  size_t layers_known_ = 0;                        // layers of its series
+  absl::flat_hash_map<SeriesKey, size_t> by_key_;
+  size_t layers_known_ = 0;  // layers of its series
   std::vector<size_t> fed_;
+  std::vector<uint32_t> ranks_now_;
   LiveAlert alert_;
   RateLimit limit_;
-  size_t worst_ = kNotFed;               // the series the alert speaks of
-  std::vector<uint32_t> finding_ranks_;  // of this step
-  std::vector<uint32_t> finding_layers_;
-  std::string finding_name_;
-  int32_t finding_head_ = -1;
+  size_t worst_ = kNotFed;
   bool judged_ = false;
-  bool changed_ = false;                   // a series began or ceased to fire at this step
-  std::vector<size_t> track_subjects_;     // kCoverage: of the plan's tracks, in their order
-  std::optional<uint64_t> track_version_;  // the plan they are of
+  bool changed_ = false;  // a series began or ceased to fire at this step
   std::optional<int64_t> last_fired_;
   std::optional<int64_t> last_resolved_;
 };

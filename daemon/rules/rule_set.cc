@@ -66,7 +66,7 @@ struct Loader {
         info.set_summary(rule.annotations.summary);
         info.set_line(static_cast<uint32_t>(node.line()));
         set->infos_.push_back(std::move(info));
-        set->rules.push_back(std::move(rule));
+        set->rules.push_back(std::make_shared<Rule>(std::move(rule)));
       }
     }
   }
@@ -89,7 +89,7 @@ struct Loader {
       info.set_summary(signature.annotations.summary);
       info.set_line(static_cast<uint32_t>(node.line()));
       set->infos_.push_back(std::move(info));
-      set->signatures.push_back(std::move(signature));
+      set->signatures.push_back(std::make_shared<Signature>(std::move(signature)));
     }
   }
 

@@ -4,71 +4,63 @@
 #include <cmath>
 
 #include "daemon/base/order_statistics.h"
-#include "daemon/rules/detector.h"
 
 namespace foreshock {
 
-std::optional<double> SeriesJudge::Smooth(const Rule& rule, double value) {
-  if (rule.input.smooth <= 1) return value;
-  const size_t n = static_cast<size_t>(rule.input.smooth);
+std::optional<double> SeriesJudge::Smooth(double value) {
+  if (rule_->input.smooth <= 1) return value;
+  const size_t n = static_cast<size_t>(rule_->input.smooth);
   recent_.push_back(value);
   if (recent_.size() > n) recent_.erase(recent_.begin());
   if (recent_.size() < n) return std::nullopt;
   return Median(recent_);
 }
 
-namespace {
-
 // A baseline of the values, for a detector that may want their logarithms.
-std::optional<Baseline> InDomain(const Rule& rule, std::optional<Baseline> baseline) {
+std::optional<Baseline> SeriesJudge::InDomain(std::optional<Baseline> baseline) const {
   if (!baseline.has_value()) return std::nullopt;
-  const double floor = rule.baseline.spread_floor * std::abs(baseline->median);
+  const double floor = rule_->baseline.spread_floor * std::abs(baseline->median);
   baseline->spread = std::max(baseline->spread, floor);
-  if (!rule.detector.log) return baseline;
+  if (!detector_->log()) return baseline;
   if (baseline->median <= 0) return std::nullopt;
   return Baseline{.median = std::log(baseline->median),
                   .spread = baseline->spread / baseline->median};
 }
 
-}  // namespace
-
-Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, double raw,
-                             std::optional<Baseline> given) {
-  const std::optional<double> smoothed = Smooth(rule, raw);
-  if (!smoothed.has_value()) return Transition::kNone;
-  double value = *smoothed;
-  const bool logarithm = rule.detector.log;
-  if (logarithm) {
-    if (value <= 0) return Transition::kNone;
-    value = std::log(value);
-  }
-
-  std::optional<Baseline> baseline = frozen_;
-  switch (rule.baseline.kind) {
+std::optional<Baseline> SeriesJudge::BaselineNow(const std::optional<Baseline>& given) const {
+  const BaselineSpec& spec = rule_->baseline;
+  switch (spec.kind) {
     case BaselineSpec::Kind::kNone:
       break;
     case BaselineSpec::Kind::kFixed:
-      baseline = Baseline{.median = rule.baseline.value,
-                          .spread = rule.baseline.spread_floor * std::abs(rule.baseline.value)};
-      break;
+      return Baseline{.median = spec.value, .spread = spec.spread_floor * std::abs(spec.value)};
     case BaselineSpec::Kind::kPlateau:
-      baseline = given;
-      break;
+      return given;
     case BaselineSpec::Kind::kReference:
-      baseline = InDomain(rule, given);
-      break;
+      return InDomain(given);
     case BaselineSpec::Kind::kTrailing:
     case BaselineSpec::Kind::kAnchored:
-      if (!baseline.has_value()) baseline = window_.Get(rule.baseline);
+      if (!frozen_.has_value()) return window_.Get(spec);
       break;
   }
+  return frozen_;
+}
 
-  const Course::Sample sample{.step = step,
-                              .base_step = base_step,
-                              .value = value,
-                              .baseline = baseline,
-                              .firing = firing()};
-  const Course::Reading reading = Read(rule, sample);
+Transition SeriesJudge::Push(int64_t step, int64_t base_step, double raw,
+                             std::optional<Baseline> given) {
+  const std::optional<double> smoothed = Smooth(raw);
+  if (!smoothed.has_value()) return Transition::kNone;
+  double value = *smoothed;
+  if (detector_->log()) {
+    if (value <= 0) return Transition::kNone;
+    value = std::log(value);
+  }
+  const SampleDetector::Sample sample{.step = step,
+                                      .base_step = base_step,
+                                      .value = value,
+                                      .baseline = BaselineNow(given),
+                                      .firing = firing()};
+  const SampleDetector::Reading reading = detector_->Push(sample);
   breaching_ = reading.judgement.breach;
   measured_ = reading.judgement.measured;
   value_ = reading.value;
@@ -76,29 +68,17 @@ Transition SeriesJudge::Push(const Rule& rule, int64_t step, int64_t base_step, 
   baseline_ = reading.baseline;
 
   const Phase before = machine_.phase;
-  const Transition transition = Advance(rule.machine, step, reading.judgement, &machine_);
+  const Transition transition = Advance(rule_->machine, step, reading.judgement, &machine_);
   if (before == Phase::kInactive && machine_.phase != Phase::kInactive) {
-    frozen_ = baseline;
+    frozen_ = sample.baseline;
     base_step_ = reading.base_step;
   }
-  Settle(rule, transition, sample, reading.admit);
+  Settle(transition, sample, reading.admit);
   return transition;
 }
 
-Course::Reading SeriesJudge::Read(const Rule& rule, const Course::Sample& sample) {
-  if (course_ == nullptr) course_ = NewCourse(rule.detector);
-  if (course_ != nullptr) return course_->Push(rule.detector, sample);
-  Course::Reading reading{.judgement = Judge(rule.detector, sample.value, sample.baseline),
-                          .value = Shown(rule.detector, sample.value),
-                          .base_step = sample.base_step};
-  if (sample.baseline.has_value()) {
-    reading.baseline = Shown(rule.detector, sample.baseline->median);
-  }
-  return reading;
-}
-
-void SeriesJudge::Settle(const Rule& rule, Transition transition, const Course::Sample& sample,
-                         bool admit) {
+void SeriesJudge::Settle(Transition transition, const SampleDetector::Sample& sample, bool admit) {
+  const BaselineSpec& spec = rule_->baseline;
   if (machine_.phase == Phase::kFiring) {
     held_.clear();
     return;
@@ -106,47 +86,47 @@ void SeriesJudge::Settle(const Rule& rule, Transition transition, const Course::
   if (machine_.phase == Phase::kPending) {
     if (admit) held_.push_back({sample.step, sample.value});
     // A condition that stays pending for so long is the new level.
-    const size_t held_max = static_cast<size_t>(std::max(rule.baseline.samples, 64));
+    const size_t held_max = static_cast<size_t>(std::max(spec.samples, 64));
     if (held_.size() > held_max) {
-      window_.Accept(rule.baseline, held_.front().step, held_.front().value);
+      window_.Accept(spec, held_.front().step, held_.front().value);
       held_.erase(held_.begin());
     }
     return;
   }
   if (transition == Transition::kReleased) window_.Clear();
   const bool ended = transition == Transition::kResolved || transition == Transition::kReleased;
-  if (ended && course_ != nullptr) course_->Ended(transition == Transition::kReleased);
+  if (ended) detector_->Ended(transition == Transition::kReleased);
   // What ended without firing was noise: without it the spread would be too small.
-  for (const Held& held : held_) window_.Accept(rule.baseline, held.step, held.value);
+  for (const Held& held : held_) window_.Accept(spec, held.step, held.value);
   held_.clear();
   frozen_.reset();
-  if (admit) window_.Accept(rule.baseline, sample.step, sample.value);
+  if (admit) window_.Accept(spec, sample.step, sample.value);
 }
 
-Transition SeriesJudge::PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
-                                    double value, std::optional<double> baseline) {
+Transition SeriesJudge::PushVerdict(int64_t step, int64_t base_step, bool breach, double value,
+                                    std::optional<double> baseline) {
   if (machine_.phase == Phase::kInactive) base_step_ = base_step;
   breaching_ = breach;
   if (breach) {
     value_ = value;
     baseline_ = baseline;
   }
-  return Advance(rule.machine, step, {.breach = breach, .clear = !breach}, &machine_);
+  return Advance(rule_->machine, step, {.breach = breach, .clear = !breach}, &machine_);
 }
 
 void SeriesJudge::Rebase() {
   if (firing()) return;
   machine_ = MachineState();
   window_.Clear();
-  if (course_ != nullptr) course_->Rebase();
+  if (detector_ != nullptr) detector_->Rebase();
   frozen_.reset();
   held_.clear();
   breaching_ = false;
 }
 
-void SeriesJudge::Resume(const Rule& rule, int64_t step) {
-  window_.DropFrom(rule.baseline, step);
-  if (course_ != nullptr) course_->Resume(step, firing());
+void SeriesJudge::Resume(int64_t step) {
+  window_.DropFrom(rule_->baseline, step);
+  if (detector_ != nullptr) detector_->Resume(step, firing());
   recent_.clear();
   held_.clear();
   breaching_ = false;
@@ -158,9 +138,8 @@ void SeriesJudge::Resume(const Rule& rule, int64_t step) {
   frozen_.reset();
 }
 
-void SeriesJudge::Overtaken(const Rule& rule, int64_t step, double value) {
-  if (course_ == nullptr) course_ = NewCourse(rule.detector);
-  if (course_ != nullptr) course_->Overtaken(step, value);
+void SeriesJudge::Overtaken(int64_t step, double value) {
+  if (detector_ != nullptr) detector_->Overtaken(step, value);
 }
 
 void SeriesJudge::Save(rules::SeriesState* state) const {
@@ -180,10 +159,10 @@ void SeriesJudge::Save(rules::SeriesState* state) const {
   state->set_value(value_);
   if (baseline_.has_value()) state->set_baseline(*baseline_);
   state->set_base_step(base_step_);
-  if (course_ != nullptr) course_->Save(state);
+  if (detector_ != nullptr) detector_->Save(state);
 }
 
-void SeriesJudge::Restore(const Rule& rule, const rules::SeriesState& state) {
+void SeriesJudge::Restore(const rules::SeriesState& state) {
   machine_.phase = state.phase() == 2 ? Phase::kFiring : Phase::kInactive;
   machine_.hits = state.hits();
   machine_.pending_step = state.pending_step();
@@ -202,17 +181,13 @@ void SeriesJudge::Restore(const Rule& rule, const rules::SeriesState& state) {
   if (state.has_baseline()) baseline_ = state.baseline();
   base_step_ = state.base_step();
   held_.clear();
-  if (course_ == nullptr) course_ = NewCourse(rule.detector);
-  if (course_ != nullptr) course_->Restore(state);
+  if (detector_ != nullptr) detector_->Restore(state);
 }
 
-void SeriesJudge::Fields(const Rule& rule, Archive* archive) {
-  bool has_course = course_ != nullptr;
-  archive->Take(&has_course);
-  if (archive->reading()) course_ = has_course ? NewCourse(rule.detector) : nullptr;
-  if (course_ != nullptr) course_->Fields(archive);
+void SeriesJudge::Fields(Archive* archive) {
   archive->Take(&machine_, &window_, &frozen_, &held_, &recent_, &value_, &judged_step_, &measured_,
                 &baseline_, &base_step_, &breaching_);
+  if (detector_ != nullptr) detector_->Fields(archive);
 }
 
 }  // namespace foreshock

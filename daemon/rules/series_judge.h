@@ -9,32 +9,33 @@
 
 #include "daemon/base/archive.h"
 #include "daemon/rules/baseline.h"
-#include "daemon/rules/course.h"
 #include "daemon/rules/rule.h"
+#include "daemon/rules/sample_detector.h"
 #include "daemon/rules/state.pb.h"
 #include "daemon/rules/state_machine.h"
 
 namespace foreshock {
 
-// Thread-compatible. The rule must be the same, or an equal one, in every call.
+// Thread-compatible. Refers to its rule, which outlives it.
 class SeriesJudge {
  public:
+  explicit SeriesJudge(const Rule& rule)
+      : rule_(&rule), detector_(NewSampleDetector(rule.detector)) {}
+
   // A defined, judged value. `base_step` is the last step that the value does not reflect: the
   // older snapshot of an update, else the series' previous sample. `given` is the baseline of
   // BaselineSpec::kPlateau and kReference.
-  Transition Push(const Rule& rule, int64_t step, int64_t base_step, double value,
-                  std::optional<Baseline> given);
-  // A verdict that needs no value of a series: no_data, non_finite and the run-level detectors.
-  // `baseline` is only shown.
-  Transition PushVerdict(const Rule& rule, int64_t step, int64_t base_step, bool breach,
-                         double value, std::optional<double> baseline = std::nullopt);
+  Transition Push(int64_t step, int64_t base_step, double value, std::optional<Baseline> given);
+  // A verdict that needs no value of a series. `baseline` is only shown.
+  Transition PushVerdict(int64_t step, int64_t base_step, bool breach, double value,
+                         std::optional<double> baseline);
 
   // Another regime: forgets the past unless it is firing.
   void Rebase();
   // A new attempt begins at `step`.
-  void Resume(const Rule& rule, int64_t step);
+  void Resume(int64_t step);
   // A value of an earlier attempt at a step that this one has yet to reach.
-  void Overtaken(const Rule& rule, int64_t step, double value);
+  void Overtaken(int64_t step, double value);
   // Stops firing without a word, keeping the past.
   void Silence() {
     machine_ = MachineState();
@@ -51,13 +52,14 @@ class SeriesJudge {
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
   void Save(rules::SeriesState* state) const;
-  void Restore(const Rule& rule, const rules::SeriesState& state);
-  void Fields(const Rule& rule, Archive* archive);
+  void Restore(const rules::SeriesState& state);
+  void Fields(Archive* archive);
 
  private:
-  std::optional<double> Smooth(const Rule& rule, double value);
-  Course::Reading Read(const Rule& rule, const Course::Sample& sample);
-  void Settle(const Rule& rule, Transition transition, const Course::Sample& sample, bool admit);
+  std::optional<double> Smooth(double value);
+  std::optional<Baseline> BaselineNow(const std::optional<Baseline>& given) const;
+  std::optional<Baseline> InDomain(std::optional<Baseline> baseline) const;
+  void Settle(Transition transition, const SampleDetector::Sample& sample, bool admit);
 
   struct Held {
     int64_t step = 0;
@@ -66,9 +68,10 @@ class SeriesJudge {
     void Fields(Archive* archive) { archive->Take(&step, &value); }
   };
 
+  const Rule* rule_;
+  std::unique_ptr<SampleDetector> detector_;  // null where only verdicts are pushed
   MachineState machine_;
   SampleWindow window_;
-  std::unique_ptr<Course> course_;  // null for detectors that look at one value
   std::optional<Baseline> frozen_;  // while pending or firing
   std::vector<Held> held_;          // samples while pending: noise if it was a false start
   std::vector<double> recent_;      // the newest raw values, for smoothing

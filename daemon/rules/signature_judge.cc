@@ -10,21 +10,21 @@
 namespace foreshock {
 
 const LiveAlert& AlertsView::Live(AlertRef ref) const {
-  return ref.signature ? signatures[ref.index].alert() : rules[ref.index].alert();
+  return ref.signature ? signatures[ref.index].alert() : rules[ref.index]->alert();
 }
 
 bool AlertsView::Present(AlertRef ref, int64_t window) const {
   if (Firing(ref)) return true;
   if (window <= 0) return false;
   const std::optional<int64_t> resolved =
-      ref.signature ? signatures[ref.index].last_resolved() : rules[ref.index].last_resolved();
+      ref.signature ? signatures[ref.index].last_resolved() : rules[ref.index]->last_resolved();
   return resolved.has_value() && step >= *resolved && step - *resolved <= window;
 }
 
 namespace {
 
 bool Healed(const Condition& condition, const AlertsView& view) {
-  const RuleJudge& rule = view.rules[condition.alert.index];
+  const RuleJudge& rule = *view.rules[condition.alert.index];
   return rule.last_resolved() == view.step && rule.last_fired().has_value() &&
          view.step - *rule.last_fired() <= condition.within;
 }
@@ -50,8 +50,6 @@ void AddAll(const std::vector<uint32_t>& from, std::vector<uint32_t>* to) {
     if (std::find(to->begin(), to->end(), x) == to->end()) to->push_back(x);
   }
 }
-
-}  // namespace
 
 bool Holds(const Condition& condition, const AlertsView& view, int64_t window) {
   const auto holds = [&](const Condition& c) { return Holds(c, view, window); };
@@ -87,44 +85,55 @@ void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t w
   }
 }
 
-// True while the signature must still wait for the samples of another rule.
-bool SignatureJudge::Wait(const Signature& signature, const AlertsView& view) {
-  if (!signature.wait_while.has_value() || !view.Firing(*signature.wait_while)) return false;
-  return waited_samples_ < signature.wait_samples;
+}  // namespace
+
+std::vector<AlertRef> SignatureJudge::Present(const AlertsView& view) const {
+  std::vector<AlertRef> present;
+  PresentAlerts(signature_->when, view, signature_->window_steps, &present);
+  return present;
 }
 
-bool SignatureJudge::Starts(const Signature& signature, size_t self, const AlertsView& view) {
+// Whether it must still wait for the samples of another rule.
+bool SignatureJudge::Waits(const AlertsView& view) const {
+  return signature_->wait_while.has_value() && view.Firing(*signature_->wait_while) &&
+         waited_samples_ < signature_->wait_samples;
+}
+
+bool SignatureJudge::MayStart(const AlertsView& view) const {
+  const Signature& signature = *signature_;
   const auto firing = [&view](AlertRef ref) { return view.Firing(ref); };
-  const auto brewing = [&view](AlertRef ref) {
-    return view.rules[ref.index].Brewing(view.set.rules[ref.index]);
-  };
-  bool holds = Holds(signature.when, view, signature.window_steps) &&
-               std::none_of(signature.absent.begin(), signature.absent.end(), firing) &&
-               std::none_of(signature.not_brewing.begin(), signature.not_brewing.end(), brewing);
-  if (holds && signature.attempt_start_steps > 0) {
-    holds = view.resumed && view.step - view.attempt_start < signature.attempt_start_steps;
-    // What fires since before the resume says nothing of it.
-    std::vector<AlertRef> present;
-    PresentAlerts(signature.when, view, signature.window_steps, &present);
-    holds = holds && std::any_of(present.begin(), present.end(), [&view](AlertRef ref) {
-              return view.Live(ref).attempt == view.attempt;
-            });
+  const auto brewing = [&view](AlertRef ref) { return view.rules[ref.index]->Brewing(); };
+  if (!Holds(signature.when, view, signature.window_steps) ||
+      std::any_of(signature.absent.begin(), signature.absent.end(), firing) ||
+      std::any_of(signature.not_brewing.begin(), signature.not_brewing.end(), brewing)) {
+    return false;
   }
-  if (holds && signature.fallback) {
-    for (size_t i = 0; i < view.signatures.size() && holds; ++i) {
-      const SignatureJudge& other = view.signatures[i];
-      holds = i == self || !other.alert().active || SeverityRank(other.severity()) == 0;
+  if (signature.attempt_start_steps > 0) {
+    if (!view.resumed || view.step - view.attempt_start >= signature.attempt_start_steps) {
+      return false;
+    }
+    // What fires since before the resume says nothing of it.
+    const std::vector<AlertRef> present = Present(view);
+    if (std::none_of(present.begin(), present.end(),
+                     [&view](AlertRef ref) { return view.Live(ref).attempt == view.attempt; })) {
+      return false;
     }
   }
-  if (!holds) {
+  if (!signature.fallback) return true;
+  return std::all_of(
+      view.signatures.begin(), view.signatures.end(), [this](const SignatureJudge& other) {
+        return &other == this || !other.alert().active || SeverityRank(other.severity()) == 0;
+      });
+}
+
+bool SignatureJudge::Starts(const AlertsView& view) {
+  if (!MayStart(view)) {
     since_.reset();
     return false;
   }
-
-  std::vector<AlertRef> present;
-  PresentAlerts(signature.when, view, signature.window_steps, &present);
+  const std::vector<AlertRef> present = Present(view);
   const bool sampled = std::any_of(present.begin(), present.end(), [&view](AlertRef ref) {
-    return !ref.signature && view.rules[ref.index].judged();
+    return !ref.signature && view.rules[ref.index]->judged();
   });
   if (!since_.has_value()) {
     since_ = view.step;
@@ -132,22 +141,23 @@ bool SignatureJudge::Starts(const Signature& signature, size_t self, const Alert
     waited_samples_ = 0;
   } else {
     if (sampled) ++samples_since_;
-    if (signature.wait_while.has_value() && view.rules[signature.wait_samples_of.index].judged()) {
+    if (signature_->wait_while.has_value() &&
+        view.rules[signature_->wait_samples_of.index]->judged()) {
       ++waited_samples_;
     }
   }
-  if (Wait(signature, view)) return false;
-  const Length& length = signature.pending_for;
+  if (Waits(view)) return false;
+  const Length& length = signature_->pending_for;
   return (length.in_samples ? samples_since_ : view.step - *since_) >= length.count;
 }
 
-bool SignatureJudge::Confirm(const Signature& signature, const AlertsView& view) {
+bool SignatureJudge::Confirm(const AlertsView& view) {
   bool raised = false;
-  for (const Confirmation& confirmation : signature.confirmations) {
+  for (const Confirmation& confirmation : signature_->confirmations) {
     const bool more = SeverityRank(confirmation.severity) > SeverityRank(severity_);
     if (!more && confirmation.confidence == confidence_) continue;
     if (SeverityRank(confirmation.severity) < SeverityRank(severity_)) continue;
-    if (!Holds(confirmation.when, view, signature.window_steps)) continue;
+    if (!Holds(confirmation.when, view, signature_->window_steps)) continue;
     severity_ = confirmation.severity;
     confidence_ = confirmation.confidence;
     raised = true;
@@ -155,13 +165,11 @@ bool SignatureJudge::Confirm(const Signature& signature, const AlertsView& view)
   return raised;
 }
 
-bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view) {
-  std::vector<AlertRef> present;
-  PresentAlerts(signature.when, view, signature.window_steps, &present);
+bool SignatureJudge::Collect(const AlertsView& view) {
   bool all_layers = false;
   std::vector<uint32_t> layers = alert_.layers;
   std::vector<uint32_t> ranks = alert_.ranks;
-  for (const AlertRef ref : present) {
+  for (const AlertRef ref : Present(view)) {
     const LiveAlert& alert = view.Live(ref);
     all_layers = all_layers || alert.all_layers;
     AddAll(alert.layers, &layers);
@@ -171,14 +179,15 @@ bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view)
   size_t layers_known = 0;
   bool speaks_of_layers = false;
   std::vector<bool> evidence;
-  for (const AlertRef ref : signature.evidence) {
-    layers_known = std::max(layers_known, view.rules[ref.index].layers_known());
-    const auto& indicators = view.set.rules[ref.index].input.indicators;
+  for (const AlertRef ref : signature_->evidence) {
+    const RuleJudge& judge = *view.rules[ref.index];
+    layers_known = std::max(layers_known, judge.layers_known());
+    const auto& indicators = judge.rule().input.indicators;
     const IndicatorInfo* info = indicators.empty() ? nullptr : FindIndicator(indicators[0]);
     speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
-  for (const AlertRef ref : signature.absent) evidence.push_back(view.Firing(ref));
+  for (const AlertRef ref : signature_->absent) evidence.push_back(view.Firing(ref));
   if (layers.empty()) {
     // Evidence without a layer, such as the learning rate, concerns all of them.
     all_layers = ranks.empty() && speaks_of_layers;
@@ -194,52 +203,56 @@ bool SignatureJudge::Collect(const Signature& signature, const AlertsView& view)
   return changed;
 }
 
-bool SignatureJudge::Judge(const Signature& signature, size_t self, const AlertsView& view) {
-  std::vector<AlertRef> present;
-  if (alert_.active) {
-    PresentAlerts(signature.when, view, signature.window_steps, &present);
-    if (!present.empty()) {
-      held_step_ = view.step;
-      limit_.Seen();
-    }
-    // A fallback gives way to a signature that names the fault.
-    bool superseded = false;
-    for (size_t i = 0; i < view.signatures.size() && signature.fallback; ++i) {
-      superseded = superseded || (i != self && view.signatures[i].alert().active &&
-                                  !view.set.signatures[i].fallback &&
-                                  SeverityRank(view.signatures[i].severity()) > 0);
-    }
-    const bool over = present.empty() && view.step - held_step_ >= signature.keep_firing_for &&
-                      !limit_.Holds(signature.rate_limit, view.step);
-    if (over || superseded) {
-      alert_.active = false;
-      since_.reset();
-      last_resolved_ = view.step;
-      return true;
-    }
-    const bool raised = Confirm(signature, view);
-    return Collect(signature, view) || raised;
-  }
-  if (!Starts(signature, self, view)) return false;
+// A fallback gives way to a signature that names the fault.
+bool SignatureJudge::Superseded(const AlertsView& view) const {
+  return signature_->fallback && std::any_of(view.signatures.begin(), view.signatures.end(),
+                                             [this](const SignatureJudge& other) {
+                                               return &other != this && other.alert().active &&
+                                                      !other.signature().fallback &&
+                                                      SeverityRank(other.severity()) > 0;
+                                             });
+}
 
-  PresentAlerts(signature.when, view, signature.window_steps, &present);
+bool SignatureJudge::Judge(const AlertsView& view) {
+  if (!alert_.active) {
+    if (!Starts(view)) return false;
+    Start(view);
+    return true;
+  }
+  const bool present = !Present(view).empty();
+  if (present) {
+    held_step_ = view.step;
+    limit_.Seen();
+  }
+  const bool over = !present && view.step - held_step_ >= signature_->keep_firing_for &&
+                    !limit_.Holds(signature_->rate_limit, view.step);
+  if (over || Superseded(view)) {
+    alert_.active = false;
+    since_.reset();
+    last_resolved_ = view.step;
+    return true;
+  }
+  const bool raised = Confirm(view);
+  return Collect(view) || raised;
+}
+
+void SignatureJudge::Start(const AlertsView& view) {
   alert_ = LiveAlert();
   alert_.active = true;
   alert_.firing_step = view.step;
   alert_.pending_step = view.step;
   alert_.base_step = view.step;
-  for (const AlertRef ref : present) {
+  for (const AlertRef ref : Present(view)) {
     alert_.pending_step = std::min(alert_.pending_step, view.Live(ref).pending_step);
     alert_.base_step = std::min(alert_.base_step, view.Live(ref).base_step);
   }
-  limit_.Start(signature.rate_limit, view.step);
-  severity_ = signature.severity;
-  confidence_ = signature.confidence;
+  limit_.Start(signature_->rate_limit, view.step);
+  severity_ = signature_->severity;
+  confidence_ = signature_->confidence;
   held_step_ = view.step;
   since_.reset();
-  Confirm(signature, view);
-  Collect(signature, view);
-  return true;
+  Confirm(view);
+  Collect(view);
 }
 
 void SignatureJudge::Silence() {
@@ -254,10 +267,8 @@ void SignatureJudge::Resume(int64_t step) {
   limit_.Resume(step);
 }
 
-std::string SignatureJudge::Describe(const Signature& signature, const AlertsView& view,
-                                     v1::Alert* out) const {
-  std::vector<AlertRef> present;
-  PresentAlerts(signature.when, view, signature.window_steps, &present);
+std::string SignatureJudge::Describe(const AlertsView& view, v1::Alert* out) const {
+  std::vector<AlertRef> present = Present(view);
   std::erase_if(present, [](AlertRef ref) { return ref.signature; });
   const auto earlier = [&view](AlertRef a, AlertRef b) {
     const LiveAlert& x = view.Live(a);
@@ -268,39 +279,45 @@ std::string SignatureJudge::Describe(const Signature& signature, const AlertsVie
   std::string measure;
   const auto first = std::min_element(present.begin(), present.end(), earlier);
   if (first != present.end()) {
-    const Rule& rule = view.set.rules[first->index];
-    view.rules[first->index].Describe(rule, out);
-    measure = MeasureText(rule);
+    const RuleJudge& judge = *view.rules[first->index];
+    judge.Describe(out);
+    measure = MeasureText(judge.rule());
   }
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
+  AddEvidence(view, out);
+  return measure;
+}
 
+// What moved, in the order in which it did, then what did not.
+void SignatureJudge::AddEvidence(const AlertsView& view, v1::Alert* out) const {
   std::vector<v1::Evidence> moved;
   std::vector<v1::Evidence> still;
   const auto add = [&](AlertRef ref, bool wanted) {
-    const Rule& rule = view.set.rules[ref.index];
-    const LiveAlert& alert = view.Live(ref);
+    const RuleJudge& judge = *view.rules[ref.index];
+    const LiveAlert& alert = judge.alert();
     v1::Evidence evidence;
-    evidence.set_rule(rule.name);
-    if (!rule.input.indicators.empty()) evidence.set_indicator(rule.input.indicators[0]);
+    evidence.set_rule(judge.rule().name);
+    const std::vector<std::string>& indicators = judge.rule().input.indicators;
+    if (!indicators.empty()) evidence.set_indicator(indicators[0]);
     evidence.set_supports(alert.active == wanted);
-    if (alert.active) {
-      v1::Alert place;
-      view.rules[ref.index].Describe(rule, &place);
-      evidence.mutable_layers()->Add(alert.layers.begin(), alert.layers.end());
-      evidence.set_step(alert.pending_step);
-      evidence.set_text(absl::StrCat(
-          "since step ", alert.pending_step, ", value ", NumberText(place.value()),
-          place.has_baseline() ? absl::StrCat(", baseline ", NumberText(place.baseline())) : ""));
-      moved.push_back(std::move(evidence));
-    } else {
+    if (!alert.active) {
       evidence.set_text("did not move");
       still.push_back(std::move(evidence));
+      return;
     }
+    v1::Alert place;
+    judge.Describe(&place);
+    evidence.mutable_layers()->Add(alert.layers.begin(), alert.layers.end());
+    evidence.set_step(alert.pending_step);
+    evidence.set_text(absl::StrCat(
+        "since step ", alert.pending_step, ", value ", NumberText(place.value()),
+        place.has_baseline() ? absl::StrCat(", baseline ", NumberText(place.baseline())) : ""));
+    moved.push_back(std::move(evidence));
   };
-  for (const AlertRef ref : signature.evidence) add(ref, /*wanted=*/true);
-  for (const AlertRef ref : signature.absent) {
-    const bool listed = std::find(signature.evidence.begin(), signature.evidence.end(), ref) !=
-                        signature.evidence.end();
+  const std::vector<AlertRef>& wanted = signature_->evidence;
+  for (const AlertRef ref : wanted) add(ref, /*wanted=*/true);
+  for (const AlertRef ref : signature_->absent) {
+    const bool listed = std::find(wanted.begin(), wanted.end(), ref) != wanted.end();
     if (!ref.signature && !listed) add(ref, /*wanted=*/false);
   }
   std::stable_sort(moved.begin(), moved.end(), [](const v1::Evidence& a, const v1::Evidence& b) {
@@ -308,7 +325,6 @@ std::string SignatureJudge::Describe(const Signature& signature, const AlertsVie
   });
   for (v1::Evidence& evidence : moved) *out->add_evidence() = std::move(evidence);
   for (v1::Evidence& evidence : still) *out->add_evidence() = std::move(evidence);
-  return measure;
 }
 
 void SignatureJudge::Save(rules::AlertState* state) const {

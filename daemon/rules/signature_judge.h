@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/archive.h"
@@ -17,8 +19,7 @@ class SignatureJudge;
 // The alerts as a signature sees them at one step. Signatures further down in the file are seen as
 // they were after the previous step.
 struct AlertsView {
-  const CompiledRules& set;
-  const std::vector<RuleJudge>& rules;
+  const std::vector<std::unique_ptr<RuleJudge>>& rules;
   const std::vector<SignatureJudge>& signatures;
   int64_t step = 0;
   int64_t attempt_start = 0;
@@ -31,13 +32,21 @@ struct AlertsView {
   bool Present(AlertRef ref, int64_t window) const;
 };
 
+// Thread-compatible.
 class SignatureJudge {
  public:
+  explicit SignatureJudge(std::shared_ptr<const Signature> signature)
+      : signature_(std::move(signature)) {}
+
+  const Signature& signature() const { return *signature_; }
+  // The same signature in a set where the alerts that it names have other places.
+  void Rebind(std::shared_ptr<const Signature> signature) { signature_ = std::move(signature); }
+
   // True when it began, ended, or its severity, layers, ranks or evidence changed.
-  bool Judge(const Signature& signature, size_t self, const AlertsView& view);
+  bool Judge(const AlertsView& view);
 
   void Silence();
-  void Resume(int64_t step);  // a new attempt: what was only waiting starts anew
+  void Resume(int64_t step);  // a new attempt: what was only waiting is forgotten
 
   const LiveAlert& alert() const { return alert_; }
   LiveAlert& alert() { return alert_; }
@@ -48,7 +57,7 @@ class SignatureJudge {
 
   // Evidence, value, baseline and place, from the alerts that support it: of the earliest mover,
   // one that names layers if there is any. Returns the MeasureText of that value.
-  std::string Describe(const Signature& signature, const AlertsView& view, v1::Alert* out) const;
+  std::string Describe(const AlertsView& view, v1::Alert* out) const;
 
   void Save(rules::AlertState* state) const;
   void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
@@ -58,11 +67,18 @@ class SignatureJudge {
   }
 
  private:
-  bool Starts(const Signature& signature, size_t self, const AlertsView& view);
-  bool Wait(const Signature& signature, const AlertsView& view);
-  bool Confirm(const Signature& signature, const AlertsView& view);
-  bool Collect(const Signature& signature, const AlertsView& view);
+  bool Starts(const AlertsView& view);
+  // Whether all conditions to start hold, but for `for` and `wait`.
+  bool MayStart(const AlertsView& view) const;
+  bool Superseded(const AlertsView& view) const;
+  bool Waits(const AlertsView& view) const;
+  void Start(const AlertsView& view);
+  bool Confirm(const AlertsView& view);
+  bool Collect(const AlertsView& view);
+  std::vector<AlertRef> Present(const AlertsView& view) const;
+  void AddEvidence(const AlertsView& view, v1::Alert* out) const;
 
+  std::shared_ptr<const Signature> signature_;
   LiveAlert alert_;
   RateLimit limit_;
   std::string severity_;
@@ -74,10 +90,5 @@ class SignatureJudge {
   int64_t held_step_ = 0;  // an alert of `when` was last present
   std::optional<int64_t> last_resolved_;
 };
-
-// The alerts of `condition` that are present now, without repetition, in the order of the text.
-void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window,
-                   std::vector<AlertRef>* out);
-bool Holds(const Condition& condition, const AlertsView& view, int64_t window);
 
 }  // namespace foreshock

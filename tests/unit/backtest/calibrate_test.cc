@@ -71,18 +71,19 @@ TEST(BudgetTest, WhatIsWrongIsNamed) {
 
 // --- the statistic
 
-Rule MachineRule(MachineParams machine) {
+Rule MachineRule(MachineParams machine, double clear = 1) {
   Rule rule;
   rule.machine = machine;
-  rule.detector.kind = Detector::Kind::kRobustZ;
-  rule.detector.limit = 2;  // any; only the share that `clear` is of it matters
-  rule.detector.clear = 1;
+  // Any limit; only the share that `clear` is of it matters.
+  RobustZSpec detector;
+  detector.limits.limit = 2;
+  detector.limits.clear = clear;
+  rule.detector = detector;
   return rule;
 }
 
 TEST(StatisticTest, IsTheHighestLimitThatFires) {
-  Rule rule = MachineRule({.hits = 2, .of = 3});
-  rule.detector.clear = 2;
+  const Rule rule = MachineRule({.hits = 2, .of = 3}, /*clear=*/2);
   SeriesStatistic statistic;
   std::vector<double> seen;
   for (const double x : {5.0, 3.0, 4.0, 1.0, 1.0}) seen.push_back(statistic.Push(rule, 0, x));
@@ -255,7 +256,7 @@ std::vector<size_t> Count(std::shared_ptr<const CompiledRules> rules, uint64_t s
       const v1::Alert& alert = row.alert();
       if (alert.state() != v1::ALERT_STATE_FIRING || alert.firing_step() != step) continue;
       for (size_t i = 0; i < rules->rules.size(); ++i) {
-        if (rules->rules[i].name == alert.rule()) ++counts[i];
+        if (rules->rules[i]->name == alert.rule()) ++counts[i];
       }
     }
   }
@@ -413,8 +414,9 @@ TEST(CalibratedTextTest, ChangesTheLimitsAndNothingElse) {
   // Read back, the limits are those found; without comments and limits, the text is as before.
   const auto again = Compile(*text);
   for (size_t i = 0; i < found.rules.size(); ++i) {
-    EXPECT_EQ(again->rules[i].detector.limit, found.rules[i].limit) << found.rules[i].rule;
-    EXPECT_EQ(again->rules[i].detector.clear, found.rules[i].clear) << found.rules[i].rule;
+    const Limits& limits = *MovableLimits(again->rules[i]->detector);
+    EXPECT_EQ(limits.limit, found.rules[i].limit) << found.rules[i].rule;
+    EXPECT_EQ(limits.clear, found.rules[i].clear) << found.rules[i].rule;
     EXPECT_TRUE(found.rules[i].changed());
   }
   std::string stripped;

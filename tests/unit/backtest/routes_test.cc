@@ -30,7 +30,7 @@ std::vector<std::string> Routes(absl::string_view severity, absl::string_view si
   std::vector<std::string> routes;
   for (const Route& route : RoutesTo(severity, set)) {
     routes.push_back(absl::StrJoin(route, "", [&set](std::string* out, size_t rule) {
-      absl::StrAppend(out, set.rules[rule].name);
+      absl::StrAppend(out, set.rules[rule]->name);
     }));
   }
   return routes;

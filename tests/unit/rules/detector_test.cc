@@ -2,31 +2,35 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+
 namespace foreshock {
 namespace {
 
-using Kind = Detector::Kind;
-using Side = Detector::Side;
+using Verdict = std::function<Judgement(double value, const std::optional<Baseline>& baseline)>;
 
-Detector Make(Kind kind, Side side, double limit, double clear, double min_z = 0) {
-  Detector detector;
-  detector.kind = kind;
-  detector.side = side;
-  detector.limit = limit;
-  detector.clear = clear;
-  detector.min_z = min_z;
-  return detector;
+template <typename Spec>
+Verdict Make(Side side, double limit, double clear, double min_z = 0) {
+  Spec spec;
+  spec.limits.side = side;
+  spec.limits.limit = limit;
+  spec.limits.clear = clear;
+  if constexpr (requires { spec.min_z; }) spec.min_z = min_z;
+  return [spec](double value, const std::optional<Baseline>& baseline) {
+    return spec.Judge(value, baseline);
+  };
 }
 
 TEST(DetectorTest, Verdicts) {
-  const Detector above = Make(Kind::kThreshold, Side::kAbove, 10, 8);
-  const Detector below = Make(Kind::kThreshold, Side::kBelow, 0.1, 0.15);
-  const Detector drop = Make(Kind::kRelative, Side::kBelow, 0.95, 0.98);
-  const Detector sure_drop = Make(Kind::kRelative, Side::kBelow, 0.95, 0.98, 2.5);
-  const Detector rise = Make(Kind::kRelative, Side::kAbove, 2, 1.5);
-  const Detector z_above = Make(Kind::kRobustZ, Side::kAbove, 6, 3);
-  const Detector z_below = Make(Kind::kRobustZ, Side::kBelow, -4, -2);
-  const Detector z_outside = Make(Kind::kRobustZ, Side::kOutside, 6, 3);
+  const Verdict above = Make<ThresholdSpec>(Side::kAbove, 10, 8);
+  const Verdict below = Make<ThresholdSpec>(Side::kBelow, 0.1, 0.15);
+  const Verdict drop = Make<RelativeSpec>(Side::kBelow, 0.95, 0.98);
+  const Verdict sure_drop = Make<RelativeSpec>(Side::kBelow, 0.95, 0.98, 2.5);
+  const Verdict rise = Make<RelativeSpec>(Side::kAbove, 2, 1.5);
+  const Verdict z_above = Make<RobustZSpec>(Side::kAbove, 6, 3);
+  const Verdict z_below = Make<RobustZSpec>(Side::kBelow, -4, -2);
+  const Verdict z_outside = Make<RobustZSpec>(Side::kOutside, 6, 3);
   const std::optional<Baseline> none;
   const std::optional<Baseline> ten = Baseline{.median = 10, .spread = 0.1};
   const std::optional<Baseline> wide = Baseline{.median = 10, .spread = 1};
@@ -34,7 +38,7 @@ TEST(DetectorTest, Verdicts) {
   const std::optional<Baseline> zero = Baseline{.median = 0, .spread = 0};
   const struct {
     const char* what;
-    const Detector& detector;
+    const Verdict& judge;
     double value;
     const std::optional<Baseline>& baseline;
     bool breach, clear;
@@ -65,7 +69,7 @@ TEST(DetectorTest, Verdicts) {
       {"z of zero among zeros", z_above, 0, zero, false, true},
   };
   for (const auto& test : kCases) {
-    const Judgement judgement = Judge(test.detector, test.value, test.baseline);
+    const Judgement judgement = test.judge(test.value, test.baseline);
     EXPECT_EQ(judgement.breach, test.breach) << test.what;
     EXPECT_EQ(judgement.clear, test.clear) << test.what;
   }

@@ -163,9 +163,9 @@ std::string KnownMemory() {
 // that what older programs remembered is not misread.
 TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
-  EXPECT_EQ(static_cast<int>(memory[0]), 1);
-  EXPECT_EQ(memory.size(), 8451u);
-  EXPECT_EQ(StableHash(memory), 12979499747100235583u);
+  EXPECT_EQ(static_cast<int>(memory[0]), 2);
+  EXPECT_EQ(memory.size(), 8376u);
+  EXPECT_EQ(StableHash(memory), 12050397627370514627u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

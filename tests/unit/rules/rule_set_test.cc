@@ -60,7 +60,8 @@ TEST(RuleSetTest, EveryFaultHasASignatureARunbookAndAStatedConfidence) {
   const auto rules = std::dynamic_pointer_cast<const CompiledRules>(loaded);
   ASSERT_NE(rules, nullptr);
   std::set<std::string> faults;
-  for (const Signature& signature : rules->signatures) {
+  for (const auto& held : rules->signatures) {
+    const Signature& signature = *held;
     faults.insert(signature.fault);
     EXPECT_EQ(signature.annotations.runbook, absl::StrCat("docs/runbooks/", signature.fault, ".md"))
         << signature.name;

@@ -23,8 +23,8 @@ class ReferenceSeries {
     const size_t smooth = static_cast<size_t>(rule_.input.smooth);
     if (raw_.size() < smooth) return Transition::kNone;
     double value = Median({raw_.end() - static_cast<std::ptrdiff_t>(smooth), raw_.end()});
-    if (rule_.detector.log && value <= 0) return Transition::kNone;
-    if (rule_.detector.log) value = std::log(value);
+    if (Log() && value <= 0) return Transition::kNone;
+    if (Log()) value = std::log(value);
 
     const Sample sample{step, base_step, value};
     const std::optional<Baseline> baseline = frozen_.has_value() ? frozen_ : Compute();
@@ -161,80 +161,89 @@ class ReferenceSeries {
   // ---- the detectors ----
 
   Reading Read(const Sample& sample, const std::optional<Baseline>& baseline, bool firing) {
-    switch (rule_.detector.kind) {
-      case Detector::Kind::kRobustZ:
-        return RobustZ(sample, baseline);
-      case Detector::Kind::kCusum:
-        return Cusum(sample, baseline);
-      case Detector::Kind::kLevelShift:
-        return LevelShift(sample, baseline);
-      case Detector::Kind::kSlope:
-        return Slope(sample, firing);
-      case Detector::Kind::kSpikeBudget:
-        return SpikeBudget(sample, baseline);
-      default:
-        return Continuity(sample, baseline);
+    const Detector& detector = rule_.detector;
+    if (const auto* z = std::get_if<RobustZSpec>(&detector)) return RobustZ(*z, sample, baseline);
+    if (const auto* cusum = std::get_if<CusumSpec>(&detector)) {
+      return Cusum(*cusum, sample, baseline);
     }
+    if (const auto* shift = std::get_if<LevelShiftSpec>(&detector)) {
+      return LevelShift(*shift, sample, baseline);
+    }
+    if (const auto* slope = std::get_if<SlopeSpec>(&detector)) return Slope(*slope, sample, firing);
+    if (const auto* spikes = std::get_if<SpikeBudgetSpec>(&detector)) {
+      return SpikeBudget(*spikes, sample, baseline);
+    }
+    return Continuity(std::get<ContinuitySpec>(detector), sample, baseline);
   }
 
   static double Z(double value, const Baseline& baseline) {
     if (value == baseline.median) return 0;
     return (value - baseline.median) / baseline.spread;
   }
-  static bool Beyond(Detector::Side side, double limit, double x) {
-    if (side == Detector::Side::kAbove) return x > limit;
-    if (side == Detector::Side::kBelow) return x < limit;
+  static bool Beyond(Side side, double limit, double x) {
+    if (side == Side::kAbove) return x > limit;
+    if (side == Side::kBelow) return x < limit;
     return x > limit || x < -limit;
   }
-  void Against(double x, Reading* reading) const {
-    const Detector& detector = rule_.detector;
-    reading->breach = Beyond(detector.side, detector.limit, x);
-    reading->clear = !Beyond(detector.side, detector.clear, x);
+  static void Against(const Limits& limits, double x, Reading* reading) {
+    reading->breach = Beyond(limits.side, limits.limit, x);
+    reading->clear = !Beyond(limits.side, limits.clear, x);
   }
-  double Linear(double x) const { return rule_.detector.log ? std::exp(x) : x; }
+  bool Log() const {
+    return std::visit(
+        [](const auto& spec) {
+          if constexpr (requires { spec.log; }) return spec.log;
+          return false;
+        },
+        rule_.detector);
+  }
+  double Linear(double x) const { return Log() ? std::exp(x) : x; }
 
-  Reading RobustZ(const Sample& sample, const std::optional<Baseline>& baseline) const {
+  Reading RobustZ(const RobustZSpec& spec, const Sample& sample,
+                  const std::optional<Baseline>& baseline) const {
     Reading reading{.value = Linear(sample.value), .base_step = sample.base_step};
     if (!baseline.has_value()) return reading;
     reading.baseline = Linear(baseline->median);
-    Against(Z(sample.value, *baseline), &reading);
+    Against(spec.limits, Z(sample.value, *baseline), &reading);
     return reading;
   }
 
-  Reading Cusum(const Sample& sample, const std::optional<Baseline>& baseline) {
+  Reading Cusum(const CusumSpec& spec, const Sample& sample,
+                const std::optional<Baseline>& baseline) {
     Reading reading{.value = Linear(sample.value), .base_step = sample.base_step};
     if (!baseline.has_value()) return reading;
     reading.baseline = Linear(baseline->median);
     zs_.push_back({sample.step, sample.base_step, Z(sample.value, *baseline)});
-    const double limit = std::abs(rule_.detector.limit);
+    const double limit = std::abs(spec.limits.limit);
     double sums[2] = {0, 0};
     int64_t bases[2] = {0, 0};
     for (const Sample& z : zs_) {
       for (int side = 0; side < 2; ++side) {
         if (sums[side] == 0) bases[side] = z.base_step;
         const double off = side == 0 ? z.value : -z.value;
-        sums[side] += std::min(off, limit / 2) - rule_.detector.slack;
+        sums[side] += std::min(off, limit / 2) - spec.slack;
         sums[side] = std::min(std::max(sums[side], 0.0), 2 * limit);
       }
     }
-    int side = rule_.detector.side == Detector::Side::kBelow ? 1 : 0;
-    if (rule_.detector.side == Detector::Side::kOutside && sums[1] > sums[0]) side = 1;
-    Against(side == 0 ? sums[0] : -sums[1], &reading);
+    int side = spec.limits.side == Side::kBelow ? 1 : 0;
+    if (spec.limits.side == Side::kOutside && sums[1] > sums[0]) side = 1;
+    Against(spec.limits, side == 0 ? sums[0] : -sums[1], &reading);
     reading.base_step = bases[side];
     return reading;
   }
 
   // Twice the window, for resumes.
-  void Keep(const Sample& sample) {
+  void Keep(const Sample& sample, int samples) {
     kept_.push_back(sample);
-    kept_ = Newest(kept_, 2 * rule_.detector.samples);
+    kept_ = Newest(kept_, 2 * samples);
   }
 
-  Reading LevelShift(const Sample& sample, const std::optional<Baseline>& baseline) {
-    Keep(sample);
+  Reading LevelShift(const LevelShiftSpec& spec, const Sample& sample,
+                     const std::optional<Baseline>& baseline) {
+    Keep(sample, spec.samples);
     Reading reading{.value = Linear(sample.value), .base_step = sample.base_step};
-    const std::vector<Sample> newest = Newest(kept_, rule_.detector.samples);
-    if (newest.size() < static_cast<size_t>(rule_.detector.samples) || !baseline.has_value()) {
+    const std::vector<Sample> newest = Newest(kept_, spec.samples);
+    if (newest.size() < static_cast<size_t>(spec.samples) || !baseline.has_value()) {
       return reading;
     }
     std::vector<double> values;
@@ -242,17 +251,16 @@ class ReferenceSeries {
     reading.value = Linear(Median(values));
     reading.baseline = Linear(baseline->median);
     reading.base_step = newest.front().base_step;
-    Against(Z(Median(values), *baseline), &reading);
+    Against(spec.limits, Z(Median(values), *baseline), &reading);
     return reading;
   }
 
-  Reading Slope(const Sample& sample, bool firing) {
-    Keep(sample);
-    const Detector& detector = rule_.detector;
-    const std::vector<Sample> newest = Newest(kept_, detector.samples);
+  Reading Slope(const SlopeSpec& spec, const Sample& sample, bool firing) {
+    Keep(sample, spec.samples);
+    const std::vector<Sample> newest = Newest(kept_, spec.samples);
     Reading reading{.value = sample.value, .base_step = newest.front().base_step};
     const double n = static_cast<double>(newest.size());
-    if (newest.size() < static_cast<size_t>(detector.min_samples)) return reading;
+    if (newest.size() < static_cast<size_t>(spec.min_samples)) return reading;
     std::vector<double> slopes;
     std::map<double, double> equal;
     double rising = 0;
@@ -273,11 +281,11 @@ class ReferenceSeries {
     double z = 0;
     if (variance > 0 && rising > falling) z = (rising - falling - 1) / std::sqrt(variance);
     if (variance > 0 && rising < falling) z = (rising - falling + 1) / std::sqrt(variance);
-    const bool trend = std::abs(z) >= detector.min_z;
+    const bool trend = std::abs(z) >= spec.min_z;
     const double slope = trend || firing ? Median(slopes) : 0;
-    if (!detector.will_cross) {
-      reading.value = slope * detector.per_steps;
-      Against(reading.value, &reading);
+    if (!spec.will_cross) {
+      reading.value = slope * spec.per_steps;
+      Against(spec.limits, reading.value, &reading);
       reading.breach = reading.breach && trend;
       return reading;
     }
@@ -286,41 +294,39 @@ class ReferenceSeries {
       levels.push_back(one.value + slope * static_cast<double>(sample.step - one.step));
     }
     const double now = Median(levels);
-    const double then = now + slope * static_cast<double>(detector.within.count);
-    reading.value =
-        detector.side == Detector::Side::kAbove ? std::max(now, then) : std::min(now, then);
-    Against(reading.value, &reading);
-    if (!trend) reading.breach = Beyond(detector.side, detector.limit, now);
+    const double then = now + slope * static_cast<double>(spec.ahead_steps);
+    reading.value = spec.limits.side == Side::kAbove ? std::max(now, then) : std::min(now, then);
+    Against(spec.limits, reading.value, &reading);
+    if (!trend) reading.breach = Beyond(spec.limits.side, spec.limits.limit, now);
     return reading;
   }
 
-  Reading SpikeBudget(Sample sample, const std::optional<Baseline>& baseline) {
-    const Detector& detector = rule_.detector;
+  Reading SpikeBudget(const SpikeBudgetSpec& spec, Sample sample,
+                      const std::optional<Baseline>& baseline) {
     Reading reading{.base_step = sample.base_step};
     if (baseline.has_value()) {
-      sample.spike = Beyond(detector.spike_side, detector.spike_limit, Z(sample.value, *baseline));
-      Keep(sample);
+      sample.spike = Beyond(spec.spike.side, spec.spike.limit, Z(sample.value, *baseline));
+      Keep(sample, spec.samples);
     }
     int spikes = 0;
     int64_t first = sample.base_step;
-    for (const Sample& one : Newest(kept_, detector.samples)) {
+    for (const Sample& one : Newest(kept_, spec.samples)) {
       if (one.spike && spikes++ == 0) first = one.base_step;
     }
-    reading.value = static_cast<double>(spikes) / detector.samples;
+    reading.value = static_cast<double>(spikes) / spec.samples;
     if (!baseline.has_value()) return reading;
-    Against(reading.value, &reading);
+    Against(spec.share, reading.value, &reading);
     if (reading.breach) reading.base_step = first;
     reading.admit = !sample.spike;
     return reading;
   }
 
-  Reading Continuity(const Sample& sample, const std::optional<Baseline>& baseline) {
-    const Detector& detector = rule_.detector;
+  Reading Continuity(const ContinuitySpec& spec, const Sample& sample,
+                     const std::optional<Baseline>& baseline) {
     Reading reading{.value = sample.value, .base_step = sample.base_step};
     ++attempt_samples_;
-    const bool ended = detector.within.in_samples
-                           ? attempt_samples_ > detector.within.count
-                           : sample.step - resume_step_ > detector.within.count;
+    const bool ended = spec.within.in_samples ? attempt_samples_ > spec.within.count
+                                              : sample.step - resume_step_ > spec.within.count;
     if (ended) before_.clear();
     const bool nothing_left = before_.empty() || before_.back().step <= compared_step_;
     std::optional<Sample> nearest;
@@ -336,16 +342,16 @@ class ReferenceSeries {
     }
     compared_step_ = sample.step;
     lineage_.push_back(sample);
-    lineage_ = Newest(lineage_, detector.samples);
+    lineage_ = Newest(lineage_, spec.samples);
     reading.clear = nothing_left;
     if (!nearest.has_value() || sample.step - nearest->step >= interval) return reading;
     reading.baseline = nearest->value;
     const double distance = std::abs(sample.value - nearest->value);
     const double scale = std::abs(nearest->value);
-    reading.clear = distance <= detector.clear * scale;
-    reading.breach = distance > detector.limit * scale;
-    if (detector.min_z > 0 && !baseline.has_value()) reading.breach = false;
-    if (baseline.has_value() && distance < detector.min_z * baseline->spread) {
+    reading.clear = distance <= spec.clear * scale;
+    reading.breach = distance > spec.outside * scale;
+    if (spec.min_z > 0 && !baseline.has_value()) reading.breach = false;
+    if (baseline.has_value() && distance < spec.min_z * baseline->spread) {
       reading.breach = false;
     }
     return reading;

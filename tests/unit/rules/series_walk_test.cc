@@ -44,9 +44,9 @@ TEST_P(SeriesWalkTest, AgreesWithTheReference) {
     if (draw(0, 2) == 0) keys.push_back(absl::StrCat("smooth: {median: ", draw(2, 5), "}"));
     const auto set = ParseRules("walk.yaml", OneRule(keys));
     ASSERT_OK(set);
-    const Rule& rule = std::dynamic_pointer_cast<const CompiledRules>(*set)->rules[0];
+    const Rule& rule = *std::dynamic_pointer_cast<const CompiledRules>(*set)->rules[0];
 
-    SeriesJudge judge;
+    SeriesJudge judge(rule);
     ReferenceSeries reference(rule);
     int64_t step = 0;
     int64_t previous = 0;
@@ -56,7 +56,7 @@ TEST_P(SeriesWalkTest, AgreesWithTheReference) {
       const int event = draw(1, 100);
       if (event <= 3) {
         step = std::max<int64_t>(0, step - draw(1, draw(0, 3) == 0 ? 200 : 30));
-        judge.Resume(rule, step + 1);
+        judge.Resume(step + 1);
         reference.Resume(step + 1);
       } else if (event == 4) {
         judge.Rebase();
@@ -73,7 +73,7 @@ TEST_P(SeriesWalkTest, AgreesWithTheReference) {
       double value = std::round(16 * (level + 0.25 * noise(random))) / 16;
       if (draw(1, 20) == 1) value += draw(-20, 20);
       SCOPED_TRACE("walk " + std::to_string(walk) + " sample " + std::to_string(i));
-      const Transition transition = judge.Push(rule, step, previous, value, std::nullopt);
+      const Transition transition = judge.Push(step, previous, value, std::nullopt);
       ASSERT_EQ(transition, reference.Push(step, previous, value)) << rule.canonical;
       previous = step;
       ASSERT_EQ(judge.machine().phase, reference.phase());

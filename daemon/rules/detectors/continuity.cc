@@ -1,29 +1,34 @@
-// What a series shows after a resume against what it showed at the same steps before. It remembers
-// its newest `samples` values; a resume sets those of later steps aside to compare with, each once.
+#include "daemon/rules/detectors/continuity.h"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <vector>
 
-#include "daemon/rules/course.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/rules/parse.h"
+#include "daemon/rules/sample_detector.h"
 
 namespace foreshock {
 namespace {
 
-class Continuity final : public Course {
+class Continuity final : public SampleDetector {
  public:
-  Reading Push(const Detector& detector, const Sample& sample) override {
+  explicit Continuity(const ContinuitySpec& spec) : spec_(spec) {}
+
+  Reading Push(const Sample& sample) override {
     Reading reading{.value = sample.value, .base_step = sample.base_step};
     ++attempt_samples_;
-    const Length& within = detector.within;
+    const Length& within = spec_.within;
     const bool past_end = within.in_samples ? attempt_samples_ > within.count
                                             : sample.step - resume_step_ > within.count;
     if (past_end) before_.clear();
     const bool nothing_left = before_.empty();
     const std::optional<double> before = TakeBefore(sample.step);
-    Remember(detector, sample);
+    past_.push_back({sample.step, sample.value});
+    if (past_.size() > static_cast<size_t>(spec_.samples)) past_.pop_front();
     if (nothing_left) {
       reading.judgement.clear = true;
       return reading;
@@ -32,11 +37,11 @@ class Continuity final : public Course {
     reading.baseline = before;
     const double distance = std::abs(sample.value - *before);
     const double scale = std::abs(*before);
-    reading.judgement.breach = distance > detector.limit * scale;
-    reading.judgement.clear = distance <= detector.clear * scale;
+    reading.judgement.breach = distance > spec_.outside * scale;
+    reading.judgement.clear = distance <= spec_.clear * scale;
     // Noise makes the same step differ, too.
-    if (detector.min_z > 0 &&
-        (!sample.baseline.has_value() || distance < detector.min_z * sample.baseline->spread)) {
+    if (spec_.min_z > 0 &&
+        (!sample.baseline.has_value() || distance < spec_.min_z * sample.baseline->spread)) {
       reading.judgement.breach = false;
     }
     return reading;
@@ -61,7 +66,6 @@ class Continuity final : public Course {
     attempt_samples_ = 0;
   }
   void Overtaken(int64_t step, double value) override { before_.push_back({step, value}); }
-  void Ended(bool /*released*/) override {}
   void Fields(Archive* archive) override {
     archive->Take(&past_, &before_, &interval_, &resume_step_, &attempt_samples_);
   }
@@ -74,8 +78,8 @@ class Continuity final : public Course {
     void Fields(Archive* archive) { archive->Take(&step, &value); }
   };
 
-  // The value at `step`, or the one before it if it is less than a sampling interval old. It and
-  // all older ones are taken away.
+  // The value at `step`, or the one before it if it is less than a sampling interval old. Takes it
+  // and all older ones away.
   std::optional<double> TakeBefore(int64_t step) {
     std::optional<Value> nearest;
     while (!before_.empty() && before_.front().step <= step) {
@@ -87,11 +91,7 @@ class Continuity final : public Course {
     return nearest->value;
   }
 
-  void Remember(const Detector& detector, const Sample& sample) {
-    past_.push_back({sample.step, sample.value});
-    if (past_.size() > static_cast<size_t>(detector.samples)) past_.pop_front();
-  }
-
+  const ContinuitySpec& spec_;
   std::deque<Value> past_;    // of the lineage, oldest first
   std::deque<Value> before_;  // of earlier attempts, at steps that this one has yet to reach
   int64_t interval_ = 1;      // between the newest two of them that were met
@@ -101,6 +101,25 @@ class Continuity final : public Course {
 
 }  // namespace
 
-std::unique_ptr<Course> NewContinuity() { return std::make_unique<Continuity>(); }
+ContinuitySpec ContinuitySpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+  ContinuitySpec spec;
+  spec.outside = node.Require("outside").Double({0, kAnyNumber}, 0.05);
+  const YamlNode clear = node.Get("clear");
+  spec.clear = clear.Double({0, kAnyNumber}, spec.outside);
+  if (spec.clear > spec.outside) {
+    clear.Error(absl::StrCat("`clear` is ", spec.clear, " but the limit is ", spec.outside,
+                             "; it must lie on the healthy side, at most ", spec.outside));
+  }
+  spec.min_z = node.Get("min_z").Double({0, 1000}, 3);
+  const YamlNode within = node.Get("within");
+  spec.within = ParseLength(within, {.count = 50});
+  if (spec.within.count < 1) within.Error("`within` is 0; at least one step or sample");
+  spec.samples = static_cast<int>(node.Get("samples").Int({2, kSeriesSamplesMax}, 1000));
+  return spec;
+}
+
+std::unique_ptr<SampleDetector> ContinuitySpec::NewDetector() const {
+  return std::make_unique<Continuity>(*this);
+}
 
 }  // namespace foreshock

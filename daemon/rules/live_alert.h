@@ -1,0 +1,36 @@
+// The alert of a rule or signature while it fires.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/archive.h"
+#include "daemon/rules/state.pb.h"
+#include "foreshock/v1/query.pb.h"
+
+namespace foreshock {
+
+struct LiveAlert {
+  bool active = false;
+  bool reported = false;  // a row of it was returned, or restored
+  std::string id;
+  uint32_t attempt = 0;
+  int64_t pending_step = 0;
+  int64_t firing_step = 0;
+  int64_t base_step = 0;  // last healthy step of the earliest mover
+  std::vector<uint32_t> layers;
+  bool all_layers = false;
+  std::vector<uint32_t> ranks;
+
+  // All but `reported`, which the stored rows say.
+  void Fields(Archive* archive) {
+    archive->Take(&active, &id, &attempt, &pending_step, &firing_step, &base_step, &layers,
+                  &all_layers, &ranks);
+  }
+};
+
+// What a stored row says of an alert that fires.
+LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
+
+}  // namespace foreshock

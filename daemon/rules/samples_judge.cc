@@ -1,0 +1,62 @@
+#include "daemon/rules/samples_judge.h"
+
+#include <cmath>
+
+#include "absl/strings/match.h"
+
+namespace foreshock {
+
+void SamplesJudge::JudgeStep(const StepView& view) {
+  for (const size_t index : fed()) JudgeSubject(view, &subjects()[index]);
+}
+
+std::optional<Baseline> SamplesJudge::GivenBaseline(const StepView& view,
+                                                    const Subject& subject) const {
+  const BaselineSpec& baseline = rule().baseline;
+  if (baseline.kind == BaselineSpec::Kind::kPlateau && view.plateau.has_value()) {
+    return Baseline{.median = *view.plateau, .spread = 0};
+  }
+  if (subject.curve == nullptr) return std::nullopt;
+  if (baseline.band->align() == Band::Align::kStep) {
+    return subject.curve->At(static_cast<double>(view.step));
+  }
+  if (!view.tokens.has_value()) return std::nullopt;
+  return subject.curve->At(*view.tokens);
+}
+
+std::optional<double> SamplesJudge::ValueOf(const StepView& view, int64_t previous, int64_t base,
+                                            Subject* subject) const {
+  const Input& input = rule().input;
+  const std::optional<double> value = subject->values.Value(input);
+  if (!value.has_value() || input.divide_by.empty()) return value;
+  // A run-wide value is divided by what the divisor is at the same step.
+  const bool run_wide = subject->series.layer == kNoLayer && subject->series.unit == Unit::kNone;
+  const bool know_window = run_wide || previous >= 0 || base < view.step - 1;
+  if (!know_window) return std::nullopt;
+  const std::optional<double> divisor =
+      view.mean_since(input.divide_by, run_wide ? view.step - 1 : base);
+  if (!divisor.has_value() || *divisor == 0) return std::nullopt;
+  return *value / *divisor;
+}
+
+void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
+  const int64_t previous = subject->last_step;
+  if (previous >= 0) subject->interval = view.step - previous;
+  subject->last_step = view.step;
+
+  int64_t base = previous >= 0 ? previous : view.step - 1;
+  if (absl::StartsWith(rule().input.indicators[0], "attn.delta")) {
+    const auto window = view.window_steps.find(subject->series.layer);
+    if (window != view.window_steps.end()) base = view.step - window->second;
+  }
+  const std::optional<double> value = ValueOf(view, previous, base, subject);
+  if (!value.has_value() || !std::isfinite(*value)) return;
+  if (!rule().judged_in_warm_up && !view.settled) return;
+  if (subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0) subject->judge.Rebase();
+  subject->flags = 0;
+  // A smoothed value reflects all that it is the median of.
+  const int64_t smoothed_base = base - (rule().input.smooth - 1);
+  Note(subject->judge.Push(view.step, smoothed_base, *value, GivenBaseline(view, *subject)));
+}
+
+}  // namespace foreshock
