@@ -1,6 +1,6 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test build package package-test screenshots accessibility bench soak lab proxy-lab fuzz sanitize lint format clean
+.PHONY: help run test modern build package package-test screenshots accessibility bench soak lab proxy-lab fuzz sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
@@ -11,6 +11,7 @@ SEEDS ?= 3
 CAPTURES ?= build/lab
 EVIDENCE ?= build/proxy_evidence
 FUZZ_SECONDS ?= 60
+IF_PYPI_ANSWERS ?=
 # Each of their runs has a seed of its own, which it prints.
 SOAKED := store_crash_test store_property_test store_operations_test store_damage_test
 FILTER ?= .
@@ -30,6 +31,12 @@ test: ## install what is missing, build everything, run all tests
 	@deploy/install-deps.sh build run test
 	@deploy/build.sh release
 	@ctest --test-dir build/release --output-on-failure -j $(JOBS) -R '$(FILTER)'
+
+modern: ## the Python client on today's torch and transformers from PyPI (tests/modern/requirements.txt)
+	@deploy/install-deps.sh build test modern
+	@deploy/build.sh release foreshockd foreshock foreshock-proxy foreshock_python
+	@/usr/bin/python3 tests/modern/run.py build/release --jobs $(JOBS) \
+	  $(if $(IF_PYPI_ANSWERS),--if-pypi-answers) --filter '$(FILTER)'
 
 build: ## build everything without running it
 	@deploy/install-deps.sh build test
@@ -91,7 +98,7 @@ sanitize: ## all tests that run our C++ under AddressSanitizer and UBSan, then T
 	@deploy/build.sh tsan
 	@ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
 
-lint: ## include arrows, file lists, formatting, clang-tidy with thread-safety analysis
+lint: ## include and import arrows, file lists, lengths of functions, formatting, clang-tidy with thread-safety analysis
 	@deploy/install-deps.sh build test dev
 	@/usr/bin/python3 tests/lint/lint.py --format
 	@deploy/build.sh tidy foreshockd foreshock foreshock-proxy foreshock_client

@@ -7,7 +7,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/store/key_codec.h"
-#include "daemon/store/retainer.h"
+#include "daemon/store/retention_facts.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/rounding.h"
 #include "daemon/store/row_codec.h"
@@ -16,7 +16,7 @@
 namespace foreshock::store {
 namespace {
 
-// About 30 MB; one run with more still works, it is then the only one cached.
+// About 30 MB. A run with more series is then the only one whose series are cached.
 constexpr size_t kCachedSeriesMax = 200'000;
 
 absl::Status Batched(const rocksdb::Status& status) {
@@ -33,7 +33,7 @@ absl::Status PutMessage(rocksdb::ColumnFamilyHandle* family, const std::string& 
   return PutRow(family, key, std::move(row), out);
 }
 
-// By series, each once: the last one given.
+// Sorts by series and keeps of each series the point that was given last.
 void SortById(std::vector<HeadPoint>* points) {
   const auto before = [](const HeadPoint& a, const HeadPoint& b) { return a.series < b.series; };
   const auto not_after = [](const HeadPoint& a, const HeadPoint& b) {
@@ -55,7 +55,7 @@ BatchWriter::BatchWriter(Precision precision) : precision_(precision), ids_(kCac
 
 absl::Status BatchWriter::Load(const ReadView& view) {
   open_floor_.clear();
-  // Every head raised RocksDB's own sequence number, so this one is above all that were used.
+  // Every head has raised RocksDB's own sequence number, so this one is above all that were used.
   next_seq_ = view.database().db()->GetLatestSequenceNumber() + 1;
   return ids_.Load(view);
 }
@@ -71,11 +71,9 @@ absl::StatusOr<IdTable::RunEntry*> BatchWriter::RunOf(const std::string& name,
   return ids_.FindRun(name);
 }
 
-absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const StoreBatch& batch,
-                                                                      const Database& database,
-                                                                      const ReadView& view,
-                                                                      rocksdb::WriteBatch* out) {
-  std::vector<NewHead> heads;
+absl::Status BatchWriter::Append(const StoreBatch& batch, const ReadView& view,
+                                 rocksdb::WriteBatch* out, std::vector<FoldQueue::NewHead>* heads) {
+  const Database& database = view.database();
   rocksdb::ColumnFamilyHandle* rows = database.family(Family::kRows);
   for (const model::RunRow& row : batch.runs) {
     FORESHOCK_RETURN_IF_ERROR(ids_.PutRun(row, out, rows));
@@ -96,7 +94,7 @@ absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const Stor
     FORESHOCK_RETURN_IF_ERROR(AppendSettled(settled, database, out));
   }
   for (const ClosedStep& step : batch.steps) {
-    FORESHOCK_ASSIGN_OR_RETURN(heads.emplace_back(), AppendStep(step, database, view, out));
+    FORESHOCK_ASSIGN_OR_RETURN(heads->emplace_back(), AppendStep(step, view, out));
   }
   for (const auto& [name, row] : batch.alerts) {
     FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(name, database, out));
@@ -123,7 +121,7 @@ absl::StatusOr<std::vector<BatchWriter::NewHead>> BatchWriter::Append(const Stor
   if (batch.silences.has_value()) {
     FORESHOCK_RETURN_IF_ERROR(PutMessage(rows, SilencesKey(), *batch.silences, out));
   }
-  return heads;
+  return absl::OkStatus();
 }
 
 absl::Status BatchWriter::AppendReport(const StoreBatch::OfAttempt<model::ShardReport>& report,
@@ -149,10 +147,10 @@ absl::Status BatchWriter::AppendSettled(const StoreBatch::OfAttempt<int64_t>& se
   return Batched(out->DeleteRange(database.family(Family::kOpen), begin, end));
 }
 
-absl::StatusOr<BatchWriter::NewHead> BatchWriter::AppendStep(const ClosedStep& step,
-                                                             const Database& database,
-                                                             const ReadView& view,
-                                                             rocksdb::WriteBatch* out) {
+absl::StatusOr<FoldQueue::NewHead> BatchWriter::AppendStep(const ClosedStep& step,
+                                                           const ReadView& view,
+                                                           rocksdb::WriteBatch* out) {
+  const Database& database = view.database();
   FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(step.run, database, out));
   points_.clear();
   ids_.BeginStep(run);
@@ -170,7 +168,7 @@ absl::StatusOr<BatchWriter::NewHead> BatchWriter::AppendStep(const ClosedStep& s
   FORESHOCK_RETURN_IF_ERROR(PutRow(database.family(Family::kHeads),
                                    HeadKey({run->id, step.row.attempt, next_seq_++}),
                                    EncodeHead(step.row, points_), out));
-  return NewHead{run->id, run->series, points_.size()};
+  return FoldQueue::NewHead{run->id, points_.size(), run->series};
 }
 
 absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, uint32_t run,
@@ -182,17 +180,16 @@ absl::StatusOr<uint64_t> BatchWriter::AppendDeletion(const std::string& name, ui
   for (const Family family : kAllFamilies) {
     FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(database.family(family), begin, end)));
   }
-  const IdTable::RunEntry* entry = ids_.FindRun(name);
-  const uint64_t series = entry == nullptr ? 0 : entry->series;
+  const uint64_t series = SeriesOfRun(run);
   ids_.Forget(name);
   absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
   return series;
 }
 
-absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
-                                         const std::vector<model::AttemptRow>& attempts,
-                                         const ReadView& view, const Database& database,
-                                         rocksdb::WriteBatch* out) {
+absl::StatusOr<uint64_t> BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
+                                                     const ReadView& view,
+                                                     rocksdb::WriteBatch* out) {
+  const Database& database = view.database();
   const std::string begin = RunPrefix(run);
   for (const Family family : {Family::kOpen, Family::kHeads, Family::kChunks}) {
     FORESHOCK_RETURN_IF_ERROR(
@@ -203,6 +200,7 @@ absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
     const std::string of_kind = KindPrefix(run, kind);
     FORESHOCK_RETURN_IF_ERROR(Batched(out->DeleteRange(rows, of_kind, PrefixEnd(of_kind))));
   }
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run));
   for (const model::AttemptRow& attempt : attempts) {
     if (!attempt.has_last_step()) continue;
     const int64_t end = attempt.last_step() + 1;
@@ -210,9 +208,10 @@ absl::Status BatchWriter::AppendEmptying(const std::string& name, uint32_t run,
     FORESHOCK_RETURN_IF_ERROR(PutRow(rows, RetentionKey(run, attempt.number()),
                                      EncodeRetention({end, end, end, newest}), out));
   }
+  const uint64_t series = SeriesOfRun(run);
   ids_.ForgetSeries(name);
   absl::erase_if(open_floor_, [run](const auto& floor) { return floor.first.first == run; });
-  return absl::OkStatus();
+  return series;
 }
 
 }  // namespace foreshock::store

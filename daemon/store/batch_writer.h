@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "daemon/store/database.h"
+#include "daemon/store/fold_queue.h"
 #include "daemon/store/head_codec.h"
 #include "daemon/store/id_table.h"
 #include "daemon/store/read_view.h"
@@ -17,44 +18,37 @@
 
 namespace foreshock::store {
 
-// What the writer remembers between batches. After a batch that was not stored it must be loaded
-// again. Only on the writer's thread.
+// Remembers ids and sequence numbers between batches. After a batch that was not stored it must be
+// loaded again. Thread-compatible.
 class BatchWriter {
  public:
   explicit BatchWriter(Precision precision);
 
   absl::Status Load(const ReadView& view);
 
-  // A head that Append has made.
-  struct NewHead {
-    uint32_t run = 0;
-    uint32_t run_series = 0;  // that the run has now
-    uint64_t points = 0;
-  };
+  // Appends the rows of `batch` to `out`, and the heads among them to `heads`. Through `view` it
+  // reads series ids only.
+  absl::Status Append(const StoreBatch& batch, const ReadView& view, rocksdb::WriteBatch* out,
+                      std::vector<FoldQueue::NewHead>* heads);
 
-  // Appends the rows of `batch` to `out`. Reads only what it needs to know of ids, through `view`.
-  absl::StatusOr<std::vector<NewHead>> Append(const StoreBatch& batch, const Database& database,
-                                              const ReadView& view, rocksdb::WriteBatch* out);
-
-  // Appends the removal of everything of a run; the number of its series. NotFound is the caller's.
+  // Appends the removal of all rows of an existing run. Returns the number of its series.
   absl::StatusOr<uint64_t> AppendDeletion(const std::string& name, uint32_t run,
                                           const Database& database, rocksdb::WriteBatch* out);
 
-  // Appends the removal of everything of a run but its runs, attempts, ranks, alerts and events;
-  // a retention row per attempt says that its points are gone.
-  absl::Status AppendEmptying(const std::string& name, uint32_t run,
-                              const std::vector<model::AttemptRow>& attempts, const ReadView& view,
-                              const Database& database, rocksdb::WriteBatch* out);
+  // The same, but the run's row, attempts, ranks, alerts and events stay. A retention row per
+  // attempt says that its points are gone.
+  absl::StatusOr<uint64_t> AppendEmptying(const std::string& name, uint32_t run,
+                                          const ReadView& view, rocksdb::WriteBatch* out);
 
   uint64_t series() const { return ids_.series(); }  // of all runs
   uint32_t SeriesOfRun(uint32_t run) const { return ids_.SeriesOfRun(run); }
 
  private:
-  // Adds the run by its name alone if nobody has put it.
+  // Adds a run with its name alone if there is none.
   absl::StatusOr<IdTable::RunEntry*> RunOf(const std::string& name, const Database& database,
                                            rocksdb::WriteBatch* out);
-  absl::StatusOr<NewHead> AppendStep(const ClosedStep& step, const Database& database,
-                                     const ReadView& view, rocksdb::WriteBatch* out);
+  absl::StatusOr<FoldQueue::NewHead> AppendStep(const ClosedStep& step, const ReadView& view,
+                                                rocksdb::WriteBatch* out);
   absl::Status AppendReport(const StoreBatch::OfAttempt<model::ShardReport>& report,
                             const Database& database, rocksdb::WriteBatch* out);
   absl::Status AppendSettled(const StoreBatch::OfAttempt<int64_t>& settled,
@@ -64,8 +58,8 @@ class BatchWriter {
   IdTable ids_;
   uint64_t next_seq_ = 1;          // of heads
   std::vector<HeadPoint> points_;  // of one step; kept for its memory
-  // By (run id, attempt): no open statistics lie below this step. Absent: not known. It keeps the
-  // ranges of successive deletions apart; overlapping ones cost a reader their square.
+  // By (run id, attempt): below this step there are no open statistics. Absent: not known. With it
+  // the ranges of successive deletions do not overlap; n overlapping ones cost a reader n^2.
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, int64_t> open_floor_;
 };
 

@@ -1,15 +1,14 @@
-// One open RocksDB database with Foreshock's column families and limits, and the place that holds
-// it, so that it can be closed and opened again under its readers.
+// One open RocksDB database with Foreshock's column families and limits.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(const auto database, Database::Open(options, env, damage));
+//   database->db()->Put({}, database->family(Family::kRows), key, value);
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/base/mutex.h"
 #include "daemon/store/damage.h"
 #include "daemon/store/store.h"
 #include "rocksdb/db.h"
@@ -18,14 +17,14 @@
 namespace foreshock::store {
 
 // Column families. `default`: rows. `open`: statistics of open steps, which come and go. `heads`:
-// closed steps until they are folded. `chunks`: what they are folded into.
+// closed steps until they are folded. `chunks`: the packed points and step rows that a fold makes.
 enum class Family { kRows = 0, kOpen = 1, kHeads = 2, kChunks = 3 };
 inline constexpr Family kAllFamilies[] = {Family::kRows, Family::kOpen, Family::kHeads,
                                           Family::kChunks};
 inline constexpr int kFamilies = 4;
 absl::string_view FamilyName(Family family);
 
-// Closes with the object; every iterator and snapshot must be gone by then. Thread-safe as
+// Closes in its destructor; every iterator and snapshot must be gone by then. Thread-safe as
 // rocksdb::DB is.
 class Database {
  public:
@@ -42,10 +41,10 @@ class Database {
   rocksdb::ColumnFamilyHandle* family(Family family) const {
     return handles_[static_cast<int>(family)];
   }
-  // What is met while it is open.
+  // Damage that is found while the database is open.
   DamageWatch& damage() const { return *damage_; }
-  // After a compaction has met a damaged table: tables are only added from now on, until the
-  // database is opened again. It takes more room and reads get slower with the weeks.
+  // Stops compactions until the database is opened again; called after one has met a damaged table.
+  // Tables are only added then, so the store grows and reads get slower over weeks.
   absl::Status SuspendCompactions() const;
 
  private:
@@ -56,55 +55,10 @@ class Database {
   rocksdb::ColumnFamilyHandle* handles_[kFamilies] = {};
 };
 
-// Forces the logs in `directory`, and what the directory lists, to the medium. On descriptors of
-// its own: rocksdb::DB::SyncWAL ends the process when the last append to the log has failed, which
-// a write beside it may do at any moment. Nothing of a log is buffered in the process. Thread-safe.
-absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env);
-
+// Forces the logs in `directory`, and the directory itself, to the medium. It opens the files
+// itself: rocksdb::DB::SyncWAL ends the process when the last append to the log has failed, and a
+// write on another thread may fail at any moment. The process buffers nothing of a log.
 // Thread-safe.
-class DatabaseHolder {
- public:
-  // Use of the database; it stays open as long as this lives. Must not outlive the holder.
-  class Lease {
-   public:
-    explicit Lease(const DatabaseHolder* holder, const Database* database)
-        : holder_(holder), database_(database) {}
-    ~Lease() {
-      if (holder_ != nullptr) holder_->Release();
-    }
-    Lease(Lease&& other) noexcept : holder_(other.holder_), database_(other.database_) {
-      other.holder_ = nullptr;
-    }
-    Lease& operator=(Lease&&) = delete;
-    const Database* operator->() const { return database_; }
-    const Database& operator*() const { return *database_; }
-
-   private:
-    const DatabaseHolder* holder_;
-    const Database* database_;
-  };
-
-  DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
-                 std::shared_ptr<DamageWatch> damage, std::unique_ptr<Database> database);
-
-  // Waits while the database is being reopened; Unavailable if that takes too long or failed.
-  absl::StatusOr<Lease> Acquire() const;
-
-  // Closes and opens again, once the reads under way are done (Unavailable if they take too long:
-  // try again). After a failure reads go on with a read-only view where that can be had.
-  absl::Status Reopen();
-
- private:
-  void Release() const;
-
-  const StoreOptions options_;
-  rocksdb::Env* const env_;
-  const std::shared_ptr<DamageWatch> damage_;
-  mutable Mutex mutex_;
-  mutable CondVar changed_;
-  std::unique_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);
-  mutable int leases_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool reopening_ ABSL_GUARDED_BY(mutex_) = false;
-};
+absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env);
 
 }  // namespace foreshock::store

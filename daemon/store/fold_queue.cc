@@ -2,66 +2,128 @@
 
 #include <algorithm>
 
+#include "daemon/base/clock.h"
+
 namespace foreshock::store {
 namespace {
 
-// A run is folded at so many points, or at so many steps of a run of many series: fewer would
-// rewrite its chunks too often.
+// A run is folded when it holds so many points, or so many steps if it has many series. Earlier
+// folds would rewrite its chunks too often.
 constexpr uint64_t kPointsMin = 256u << 10;
 constexpr uint64_t kStepsMin = 64;
 constexpr uint64_t kOverfull = 4;  // times the limit
-constexpr auto kAfterFailure = std::chrono::seconds(10);
+constexpr absl::Duration kAfterFailure = absl::Seconds(10);
 
 }  // namespace
 
-void FoldQueue::Added(uint32_t run, uint64_t points, uint64_t series, Time now) {
-  Run& entry = runs_[run];
-  ++entry.heads;
-  entry.points += points;
-  entry.limit = std::min(points_max_, std::max(kPointsMin, kStepsMin * series));
-  entry.written = now;
+void FoldQueue::AddLocked(const NewHead& head, absl::Time now) {
+  Run& run = runs_[head.run];
+  ++run.heads;
+  run.points += head.points;
+  run.limit = std::min(points_max_, std::max(kPointsMin, kStepsMin * head.series));
+  run.written = now;
 }
 
-void FoldQueue::Folded(uint32_t run, uint64_t heads, uint64_t points) {
-  const auto found = runs_.find(run);
+void FoldQueue::Reset(absl::Span<const NewHead> heads, absl::Time now) {
+  MutexLock lock(&mutex_);
+  runs_.clear();
+  for (const NewHead& head : heads) AddLocked(head, now);
+  changed_.NotifyAll();
+}
+
+std::vector<uint32_t> FoldQueue::Add(absl::Span<const NewHead> heads, absl::Time now) {
+  MutexLock lock(&mutex_);
+  for (const NewHead& head : heads) AddLocked(head, now);
+  std::vector<uint32_t> overfull;
+  for (const NewHead& head : heads) {
+    const Run& run = runs_[head.run];
+    if (run.points < kOverfull * run.limit || run.not_before > now) continue;
+    if (std::find(overfull.begin(), overfull.end(), head.run) == overfull.end()) {
+      overfull.push_back(head.run);
+    }
+  }
+  // The folder sleeps until the next run is due, or without a limit if there was none.
+  if (waits_for_a_run_ || DueLocked(now).has_value()) changed_.NotifyAll();
+  return overfull;
+}
+
+void FoldQueue::Folded(const Heads& heads) {
+  MutexLock lock(&mutex_);
+  const auto found = runs_.find(heads.run);
   if (found == runs_.end()) return;
-  Run& entry = found->second;
-  entry.heads -= std::min(entry.heads, heads);
-  entry.points -= std::min(entry.points, points);
-  entry.not_before = {};
-  if (entry.heads == 0) runs_.erase(found);
+  Run& run = found->second;
+  run.heads -= std::min(run.heads, heads.heads);
+  run.points -= std::min(run.points, heads.points);
+  run.not_before = absl::InfinitePast();
+  if (run.heads == 0) runs_.erase(found);
 }
 
-void FoldQueue::Failed(uint32_t run, Time now) {
+void FoldQueue::Forget(uint32_t run) {
+  MutexLock lock(&mutex_);
+  runs_.erase(run);
+}
+
+void FoldQueue::Failed(uint32_t run, absl::Time now) {
+  MutexLock lock(&mutex_);
   const auto found = runs_.find(run);
   if (found != runs_.end()) found->second.not_before = now + kAfterFailure;
 }
 
-FoldQueue::Time FoldQueue::DueAt(const Run& run) const {
-  const Time idle = run.written + idle_;
-  return std::max(run.points >= run.limit ? run.written : idle, run.not_before);
+absl::Time FoldQueue::DueAt(const Run& run) const {
+  const absl::Time full_or_idle = run.points >= run.limit ? run.written : run.written + idle_;
+  return std::max(full_or_idle, run.not_before);
 }
 
-std::optional<uint32_t> FoldQueue::Due(Time now) const {
+std::optional<uint32_t> FoldQueue::DueLocked(absl::Time now) const {
   for (const auto& [id, run] : runs_) {
     if (DueAt(run) <= now) return id;
   }
   return std::nullopt;
 }
 
-std::optional<FoldQueue::Time> FoldQueue::NextDue() const {
-  std::optional<Time> next;
-  for (const auto& [id, run] : runs_) next = std::min(next.value_or(Time::max()), DueAt(run));
+std::optional<absl::Time> FoldQueue::NextDueLocked() const {
+  std::optional<absl::Time> next;
+  for (const auto& [id, run] : runs_) {
+    next = std::min(next.value_or(absl::InfiniteFuture()), DueAt(run));
+  }
   return next;
 }
 
-bool FoldQueue::Overfull(uint32_t run, Time now) const {
-  const auto found = runs_.find(run);
-  return found != runs_.end() && found->second.points >= kOverfull * found->second.limit &&
-         found->second.not_before <= now;
+std::optional<uint32_t> FoldQueue::Due(absl::Time now) const {
+  MutexLock lock(&mutex_);
+  return DueLocked(now);
+}
+
+std::optional<absl::Time> FoldQueue::NextDue() const {
+  MutexLock lock(&mutex_);
+  return NextDueLocked();
+}
+
+std::optional<uint32_t> FoldQueue::WaitForDue() {
+  MutexLock lock(&mutex_);
+  while (!stopped_) {
+    const absl::Time now = SteadyNow();
+    if (const std::optional<uint32_t> run = DueLocked(now); run.has_value()) return run;
+    const std::optional<absl::Time> next = NextDueLocked();
+    if (next.has_value()) {
+      changed_.WaitFor(&mutex_, *next - now);
+    } else {
+      waits_for_a_run_ = true;
+      changed_.Wait(&mutex_);
+      waits_for_a_run_ = false;
+    }
+  }
+  return std::nullopt;
+}
+
+void FoldQueue::Stop() {
+  MutexLock lock(&mutex_);
+  stopped_ = true;
+  changed_.NotifyAll();
 }
 
 uint64_t FoldQueue::points() const {
+  MutexLock lock(&mutex_);
   uint64_t points = 0;
   for (const auto& [id, run] : runs_) points += run.points;
   return points;

@@ -1,55 +1,84 @@
-// Which run is folded next: how many points each one holds outside chunks, since when nothing was
-// added, and whether folding it has just failed. Time comes in as an argument. Thread-compatible.
+// Counts the points that each run holds outside chunks, and says which run is folded next.
+//
+//   overfull = queue.Add({{.run = 7, .points = 500, .series = 500}}, SteadyNow());   // the writer
+//   while (const std::optional<uint32_t> run = queue.WaitForDue()) Fold(*run);       // the folder
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "daemon/base/mutex.h"
 
 namespace foreshock::store {
 
+// Thread-safe. Times are those of SteadyNow().
 class FoldQueue {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  // A head that a batch has made.
+  struct NewHead {
+    uint32_t run = 0;
+    uint64_t points = 0;
+    uint64_t series = 0;  // that the run has now
+  };
+  // Heads of a run that a fold removes.
+  struct Heads {
+    uint32_t run = 0;
+    uint64_t heads = 0;
+    uint64_t points = 0;
+  };
 
+  // `points_max`: of one run. `idle`: a run without new heads for so long is folded whole.
   FoldQueue(uint64_t points_max, absl::Duration idle)
-      : points_max_(points_max), idle_(absl::ToChronoNanoseconds(std::min(idle, kIdleMax))) {}
+      : points_max_(points_max), idle_(std::min(idle, kIdleMax)) {}
 
-  void Clear() { runs_.clear(); }
-  void Forget(uint32_t run) { runs_.erase(run); }
-  // A head with so many points is there; the run has so many series now.
-  void Added(uint32_t run, uint64_t points, uint64_t series, Time now);
-  void Folded(uint32_t run, uint64_t heads, uint64_t points);
+  // Forgets everything but these heads.
+  void Reset(absl::Span<const NewHead> heads, absl::Time now);
+  // Returns the runs of these heads that hold so many points that their writer must wait for a
+  // fold.
+  std::vector<uint32_t> Add(absl::Span<const NewHead> heads, absl::Time now);
+  void Folded(const Heads& heads);
+  void Forget(uint32_t run);
   // Leaves the run alone for a while.
-  void Failed(uint32_t run, Time now);
+  void Failed(uint32_t run, absl::Time now);
 
-  // A run to fold: one with its share of open points, or one that is idle.
-  std::optional<uint32_t> Due(Time now) const;
-  // When Due is to be asked again if nothing is written; nothing to wait for: unset.
-  std::optional<Time> NextDue() const;
-  // The run holds so much that its writer must wait.
-  bool Overfull(uint32_t run, Time now) const;
+  // Returns a run that holds its share of points, or that is idle.
+  std::optional<uint32_t> Due(absl::Time now) const;
+  // When the next run is due if nothing is written; nullopt: there is none.
+  std::optional<absl::Time> NextDue() const;
+  // Waits until a run is due; nullopt: the queue was stopped. For one thread.
+  std::optional<uint32_t> WaitForDue();
+  void Stop();
 
-  uint64_t points() const;
+  uint64_t points() const;  // of all runs
 
  private:
   struct Run {
     uint64_t heads = 0;
     uint64_t points = 0;
     uint64_t limit = 0;
-    Time written{};
-    Time not_before{};
+    absl::Time written = absl::InfinitePast();
+    absl::Time not_before = absl::InfinitePast();
   };
   static constexpr absl::Duration kIdleMax = absl::Hours(24 * 365);
-  Time DueAt(const Run& run) const;
+
+  void AddLocked(const NewHead& head, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<uint32_t> DueLocked(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<absl::Time> NextDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time DueAt(const Run& run) const;
 
   const uint64_t points_max_;
-  const std::chrono::nanoseconds idle_;
-  std::map<uint32_t, Run> runs_;
+  const absl::Duration idle_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<uint32_t, Run> runs_ ABSL_GUARDED_BY(mutex_);
+  bool waits_for_a_run_ ABSL_GUARDED_BY(mutex_) = false;  // in WaitForDue, without a time limit
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace foreshock::store

@@ -41,19 +41,13 @@ absl::Status IdTable::Load(const ReadView& view) {
   next_run_ = 1;
   series_ = 0;
   cached_series_ = 0;
-  FORESHOCK_RETURN_IF_ERROR(
-      view.ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
-                      [this](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-                        std::string name;
-                        auto entry = std::make_unique<RunEntry>();
-                        model::RunRow ignored;
-                        if (!DecodeRunKey(key, &name) || !DecodeRun(value, &entry->id, &ignored)) {
-                          return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
-                        }
-                        next_run_ = std::max(next_run_, entry->id + 1);
-                        runs_[name] = std::move(entry);
-                        return true;
-                      }));
+  FORESHOCK_RETURN_IF_ERROR(view.ScanRuns([this](uint32_t id, const model::RunRow& row) {
+    auto entry = std::make_unique<RunEntry>();
+    entry->id = id;
+    next_run_ = std::max(next_run_, id + 1);
+    runs_[row.name()] = std::move(entry);
+    return absl::OkStatus();
+  }));
   for (auto& [name, run] : runs_) {
     RunEntry* entry = run.get();
     FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, entry->id, [entry](SeriesKey, uint32_t id) {

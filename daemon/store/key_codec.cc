@@ -7,26 +7,26 @@ constexpr char kEscape = '\x00';
 constexpr char kEscapedZero = '\xff';
 constexpr char kEnd = '\x01';
 
-class Writer {
+class KeyWriter {
  public:
-  Writer& U8(uint8_t value) {
+  KeyWriter& U8(uint8_t value) {
     key_.push_back(static_cast<char>(value));
     return *this;
   }
-  Writer& Kind(RowKind kind) { return U8(static_cast<uint8_t>(kind)); }
-  Writer& U32(uint32_t value) { return BigEndian(value, 4); }
-  Writer& U64(uint64_t value) { return BigEndian(value, 8); }
-  Writer& I32(int32_t value) { return U32(static_cast<uint32_t>(value) ^ (1u << 31)); }
-  Writer& I64(int64_t value) { return U64(static_cast<uint64_t>(value) ^ (uint64_t{1} << 63)); }
+  KeyWriter& Kind(RowKind kind) { return U8(static_cast<uint8_t>(kind)); }
+  KeyWriter& U32(uint32_t value) { return BigEndian(value, 4); }
+  KeyWriter& U64(uint64_t value) { return BigEndian(value, 8); }
+  KeyWriter& I32(int32_t value) { return U32(static_cast<uint32_t>(value) ^ (1u << 31)); }
+  KeyWriter& I64(int64_t value) { return U64(static_cast<uint64_t>(value) ^ (uint64_t{1} << 63)); }
   // Escaped, without its end: what all strings that start with `text` start with.
-  Writer& StringPrefix(std::string_view text) {
+  KeyWriter& StringPrefix(std::string_view text) {
     for (const char c : text) {
       key_.push_back(c);
       if (c == kEscape) key_.push_back(kEscapedZero);
     }
     return *this;
   }
-  Writer& String(std::string_view text) {
+  KeyWriter& String(std::string_view text) {
     StringPrefix(text);
     key_.push_back(kEscape);
     key_.push_back(kEnd);
@@ -35,7 +35,7 @@ class Writer {
   std::string Take() { return std::move(key_); }
 
  private:
-  Writer& BigEndian(uint64_t value, int bytes) {
+  KeyWriter& BigEndian(uint64_t value, int bytes) {
     for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) {
       key_.push_back(static_cast<char>(value >> shift));
     }
@@ -45,9 +45,9 @@ class Writer {
   std::string key_;
 };
 
-class Reader {
+class KeyReader {
  public:
-  explicit Reader(std::string_view key) : rest_(key) {}
+  explicit KeyReader(std::string_view key) : rest_(key) {}
 
   bool U8(uint8_t* value) {
     uint64_t wide = 0;
@@ -111,7 +111,7 @@ class Reader {
   std::string_view rest_;
 };
 
-Writer Row(uint32_t run, RowKind kind) { return Writer().U32(run).Kind(kind); }
+KeyWriter Row(uint32_t run, RowKind kind) { return KeyWriter().U32(run).Kind(kind); }
 
 bool IsUnit(uint8_t value) {
   return value >= static_cast<uint8_t>(Unit::kNone) && value <= static_cast<uint8_t>(Unit::kTensor);
@@ -142,7 +142,7 @@ std::string AlertKey(uint32_t run, std::string_view alert_id) {
 
 std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind,
                      std::string_view name, std::string_view detail) {
-  Writer key = Row(run, RowKind::kEvent);
+  KeyWriter key = Row(run, RowKind::kEvent);
   return key.I64(step).U32(attempt).U32(kind).String(name).String(detail).Take();
 }
 
@@ -167,7 +167,7 @@ std::string SeriesRowKey(uint32_t run, const SeriesKey& series) {
 }
 
 std::string ReportKey(const ReportId& id) {
-  return Writer()
+  return KeyWriter()
       .U32(id.run)
       .U32(id.attempt)
       .I64(id.step)
@@ -178,11 +178,11 @@ std::string ReportKey(const ReportId& id) {
 }
 
 std::string HeadKey(const HeadId& id) {
-  return Writer().U32(id.run).U32(id.attempt).U64(id.seq).Take();
+  return KeyWriter().U32(id.run).U32(id.attempt).U64(id.seq).Take();
 }
 
 std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64_t last) {
-  return Writer().U32(run).U32(series).U32(attempt).I64(last).Take();
+  return KeyWriter().U32(run).U32(series).U32(attempt).I64(last).Take();
 }
 
 std::string ChunkKey(const ChunkId& id) {
@@ -192,26 +192,26 @@ std::string ChunkKey(const ChunkId& id) {
 }
 
 bool DecodeRunOfKey(std::string_view key, uint32_t* run) {
-  Reader reader(key);
+  KeyReader reader(key);
   return reader.U32(run) && !reader.AtEnd();
 }
 
 bool DecodeAttemptOfKey(std::string_view key, uint32_t* attempt) {
-  Reader reader(key);
+  KeyReader reader(key);
   uint32_t run = 0;
   uint8_t kind = 0;
   return reader.U32(&run) && reader.U8(&kind) && reader.U32(attempt);
 }
 
 bool DecodeRunKey(std::string_view key, std::string* name) {
-  Reader reader(key);
+  KeyReader reader(key);
   uint32_t run = 0;
   return reader.U32(&run) && run == kStoreRun && reader.Kind(RowKind::kRun) &&
          reader.String(name) && reader.AtEnd();
 }
 
 bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series) {
-  Reader reader(key);
+  KeyReader reader(key);
   uint8_t unit = 0;
   if (!(reader.U32(run) && reader.Kind(RowKind::kSeries) && reader.String(&series->indicator) &&
         reader.I32(&series->layer) && reader.U8(&unit) && reader.I64(&series->unit_id) &&
@@ -223,19 +223,19 @@ bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series) 
 }
 
 bool DecodeReportKey(std::string_view key, ReportId* id) {
-  Reader reader(key);
+  KeyReader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.I64(&id->step) &&
          reader.U32(&id->rank) && reader.String(&id->client_instance) && reader.U64(&id->seq) &&
          reader.AtEnd();
 }
 
 bool DecodeHeadKey(std::string_view key, HeadId* id) {
-  Reader reader(key);
+  KeyReader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.U64(&id->seq) && reader.AtEnd();
 }
 
 bool DecodeChunkKey(std::string_view key, ChunkId* id) {
-  Reader reader(key);
+  KeyReader reader(key);
   int64_t last = 0;
   if (!(reader.U32(&id->run) && reader.U32(&id->series) && reader.U32(&id->attempt) &&
         reader.I64(&last) && reader.U8(&id->window.exponent) && reader.AtEnd() &&
@@ -246,7 +246,7 @@ bool DecodeChunkKey(std::string_view key, ChunkId* id) {
   return id->window.last() == last;
 }
 
-std::string RunPrefix(uint32_t run) { return Writer().U32(run).Take(); }
+std::string RunPrefix(uint32_t run) { return KeyWriter().U32(run).Take(); }
 
 std::string KindPrefix(uint32_t run, RowKind kind) { return Row(run, kind).Take(); }
 
@@ -259,19 +259,19 @@ std::string SeriesPrefix(uint32_t run, std::string_view indicator_prefix) {
 }
 
 std::string OpenPrefix(uint32_t run, uint32_t attempt) {
-  return Writer().U32(run).U32(attempt).Take();
+  return KeyWriter().U32(run).U32(attempt).Take();
 }
 
 std::string OpenPrefix(uint32_t run, uint32_t attempt, int64_t step) {
-  return Writer().U32(run).U32(attempt).I64(step).Take();
+  return KeyWriter().U32(run).U32(attempt).I64(step).Take();
 }
 
 std::string HeadPrefix(uint32_t run, uint32_t attempt) {
-  return Writer().U32(run).U32(attempt).Take();
+  return KeyWriter().U32(run).U32(attempt).Take();
 }
 
 std::string ChunkPrefix(uint32_t run, uint32_t series, uint32_t attempt) {
-  return Writer().U32(run).U32(series).U32(attempt).Take();
+  return KeyWriter().U32(run).U32(series).U32(attempt).Take();
 }
 
 std::string PrefixEnd(std::string prefix) {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/base/status_macros.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
@@ -16,7 +15,7 @@ namespace {
 
 std::string_view StdView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-// The same, after the damage that it may tell of was counted.
+// Counts the damage that the status tells of, and returns the status.
 absl::Status Noted(DamageWatch* damage, absl::Status status) {
   damage->Note(status);
   return status;
@@ -86,44 +85,43 @@ absl::Status ReadView::ScanPrefix(Family family, const std::string& prefix, Visi
   return Scan(family, prefix, PrefixEnd(prefix), visit);
 }
 
-absl::StatusOr<std::optional<uint32_t>> ReadView::FindRun(const std::string& run) const {
-  const std::string key = RunKey(run);
-  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> row, Get(Family::kRows, key));
-  if (!row.has_value()) return std::nullopt;
-  uint32_t id = 0;
-  model::RunRow ignored;
-  if (!DecodeRun(*row, &id, &ignored)) {
-    return CorruptRow(FamilyName(Family::kRows), key, "run row", *row);
-  }
-  return id;
+absl::Status ReadView::ScanRuns(
+    absl::FunctionRef<absl::Status(uint32_t id, const model::RunRow& row)> visit) const {
+  return ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
+                    [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                      uint32_t id = 0;
+                      model::RunRow row;
+                      if (!DecodeRun(value, &id, &row)) {
+                        return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
+                      }
+                      FORESHOCK_RETURN_IF_ERROR(visit(id, row));
+                      return true;
+                    });
 }
 
-absl::StatusOr<uint32_t> ReadView::RunId(const std::string& run) const {
-  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<uint32_t> id, FindRun(run));
-  if (id.has_value()) return *id;
+absl::StatusOr<ReadView::StoredRun> ReadView::FindRun(const std::string& name) const {
+  const std::string key = RunKey(name);
+  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> value, Get(Family::kRows, key));
+  if (value.has_value()) {
+    StoredRun run;
+    if (DecodeRun(*value, &run.id, &run.row)) return run;
+    return CorruptRow(FamilyName(Family::kRows), key, "run row", *value);
+  }
   std::vector<std::string> names;
-  FORESHOCK_RETURN_IF_ERROR(
-      ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
-                 [&names](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-                   std::string name;
-                   if (!DecodeRunKey(key, &name)) {
-                     return CorruptRow(FamilyName(Family::kRows), key, "run key", value);
-                   }
-                   names.push_back(std::move(name));
-                   return true;
-                 }));
-  return NoSuchRun(run, names);
+  FORESHOCK_RETURN_IF_ERROR(ScanRuns([&names](uint32_t, const model::RunRow& row) {
+    names.push_back(row.name());
+    return absl::OkStatus();
+  }));
+  return NoSuchRun(name, names);
+}
+
+absl::StatusOr<uint32_t> ReadView::RunId(const std::string& name) const {
+  FORESHOCK_ASSIGN_OR_RETURN(const StoredRun run, FindRun(name));
+  return run.id;
 }
 
 absl::StatusOr<std::vector<model::AttemptRow>> ReadView::Attempts(uint32_t run) const {
-  std::vector<model::AttemptRow> rows;
-  FORESHOCK_RETURN_IF_ERROR(ScanPrefix(
-      Family::kRows, KindPrefix(run, RowKind::kAttempt),
-      [&rows](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-        FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kRows, key, value, &rows.emplace_back()));
-        return true;
-      }));
-  return rows;
+  return ReadRows<model::AttemptRow>(*this, KindPrefix(run, RowKind::kAttempt));
 }
 
 RowIterator::RowIterator(const ReadView& view, Family family, const std::string& prefix)

@@ -1,4 +1,4 @@
-// One consistent look at the database: everything read through it is of the same moment.
+// A consistent view of the database: everything that is read through it is of the same moment.
 //
 //   FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(holder));
 //   FORESHOCK_ASSIGN_OR_RETURN(const uint32_t run, view.RunId("exp-42"));
@@ -12,38 +12,46 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/base/status_macros.h"
 #include "daemon/model/rows.pb.h"
-#include "daemon/store/database.h"
+#include "daemon/store/database_holder.h"
 #include "google/protobuf/message_lite.h"
 #include "rocksdb/iterator.h"
 #include "rocksdb/snapshot.h"
 
 namespace foreshock::store {
 
-// Holds a lease of the database and a snapshot. Values are handed out without their checksum, which
-// has been checked: DataLoss names family and key where it is wrong. Thread-compatible.
+// Holds a lease of the database and a snapshot. It checks the checksum of each value and cuts it
+// off: DataLoss names the family and key of a value that does not match. Thread-compatible.
 class ReadView {
  public:
-  // More: true, stop: false, or why the row cannot be read.
+  // Returns true for more, false to stop, or why the row cannot be read.
   using Visit =
       absl::FunctionRef<absl::StatusOr<bool>(std::string_view key, std::string_view value)>;
 
   static absl::StatusOr<ReadView> Of(const DatabaseHolder& holder);
-  // Of a database that outlives it.
+  // A view of a database that outlives it.
   static ReadView Of(const Database& database);
   ReadView(ReadView&&) = default;
 
   absl::StatusOr<std::optional<std::string>> Get(Family family, const std::string& key) const;
-  // Rows with begin <= key < end, in key order; an empty `end` is no bound.
+  // Visits rows with begin <= key < end, in key order; an empty `end` is no bound.
   absl::Status Scan(Family family, const std::string& begin, const std::string& end,
                     Visit visit) const;
   absl::Status ScanPrefix(Family family, const std::string& prefix, Visit visit) const;
 
-  // Nothing if there is no such run.
-  absl::StatusOr<std::optional<uint32_t>> FindRun(const std::string& run) const;
-  // NotFound, naming the runs there are.
-  absl::StatusOr<uint32_t> RunId(const std::string& run) const;
+  // Visits all runs, by name; an error of the visitor ends the scan.
+  absl::Status ScanRuns(
+      absl::FunctionRef<absl::Status(uint32_t id, const model::RunRow& row)> visit) const;
+  struct StoredRun {
+    uint32_t id = 0;
+    model::RunRow row{};
+  };
+  // NotFound names the runs there are.
+  absl::StatusOr<StoredRun> FindRun(const std::string& name) const;
+  absl::StatusOr<uint32_t> RunId(const std::string& name) const;
   absl::StatusOr<std::vector<model::AttemptRow>> Attempts(uint32_t run) const;
 
   const Database& database() const { return *lease_; }
@@ -56,8 +64,8 @@ class ReadView {
   std::unique_ptr<rocksdb::ManagedSnapshot> snapshot_;  // goes before the lease
 };
 
-// Goes to and fro over the rows of a family that begin with a prefix; cheaper than a scan each
-// where many places are looked at. Must not outlive its view. Thread-compatible.
+// Moves back and forth over the rows of a family that begin with a prefix. To read many places it
+// is cheaper than many scans. Must not outlive its view. Thread-compatible.
 class RowIterator {
  public:
   RowIterator(const ReadView& view, Family family, const std::string& prefix);
@@ -71,9 +79,9 @@ class RowIterator {
 
   bool Valid() const { return it_->Valid(); }
   std::string_view key() const { return {it_->key().data(), it_->key().size()}; }
-  // As ReadView's values.
+  // The value without its checksum, as ReadView gives it.
   absl::StatusOr<std::string_view> Value() const;
-  // Why it is not valid: OK at the end.
+  // Says why it is not valid; OK at the end.
   absl::Status status() const;
 
  private:
@@ -86,11 +94,34 @@ class RowIterator {
   std::unique_ptr<rocksdb::Iterator> it_;
 };
 
-// The NotFound of a run, with the names there are (the first 20).
+// NotFound that names the runs there are, the first 20 of them.
 absl::Status NoSuchRun(const std::string& run, const std::vector<std::string>& names);
 
-// Parses one row's message; DataLoss naming the key.
+// Parses the message of one row; DataLoss names the key.
 absl::Status ParseRow(Family family, std::string_view key, std::string_view value,
                       google::protobuf::MessageLite* message);
+
+// Reads all rows of `default` with this prefix.
+template <typename Row>
+absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::string& prefix) {
+  std::vector<Row> rows;
+  FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
+      Family::kRows, prefix,
+      [&rows](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+        FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kRows, key, value, &rows.emplace_back()));
+        return true;
+      }));
+  return rows;
+}
+
+// Reads the row of `default` under this key; nullopt: there is none.
+template <typename Row>
+absl::StatusOr<std::optional<Row>> ReadRow(const ReadView& view, const std::string& key) {
+  std::optional<Row> row;
+  FORESHOCK_ASSIGN_OR_RETURN(const std::optional<std::string> value, view.Get(Family::kRows, key));
+  if (!value.has_value()) return row;
+  FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kRows, key, *value, &row.emplace()));
+  return row;
+}
 
 }  // namespace foreshock::store

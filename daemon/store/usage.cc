@@ -120,21 +120,14 @@ uint64_t RunBytes(const Database& database, uint32_t run) {
 absl::StatusOr<StoreUsage> ReadUsage(const ReadView& view) {
   StoreUsage usage;
   std::map<uint32_t, Usage::Run> runs;
-  FORESHOCK_RETURN_IF_ERROR(
-      view.ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
-                      [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-                        uint32_t id = 0;
-                        model::RunRow row;
-                        if (!DecodeRun(value, &id, &row)) {
-                          return CorruptRow(FamilyName(Family::kRows), key, "run row", value);
-                        }
-                        Usage::Run& run = runs[id];
-                        run.name = row.name();
-                        run.pinned = row.pinned();
-                        run.families.resize(kFamilies);
-                        run.disk_bytes = RunBytes(view.database(), id);
-                        return true;
-                      }));
+  FORESHOCK_RETURN_IF_ERROR(view.ScanRuns([&](uint32_t id, const model::RunRow& row) {
+    Usage::Run& run = runs[id];
+    run.name = row.name();
+    run.pinned = row.pinned();
+    run.families.resize(kFamilies);
+    run.disk_bytes = RunBytes(view.database(), id);
+    return absl::OkStatus();
+  }));
   for (const Family family : kAllFamilies) {
     Usage::Family& total = usage.families.emplace_back();
     total.name = std::string(FamilyName(family));

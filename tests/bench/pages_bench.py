@@ -39,7 +39,7 @@ return begins.length < 4 ? null : asked.slice(begins[begins.length - 2], begins[
 
 def pauses():
     """Seconds between rounds of a live view, and the first and longest ones without an answer."""
-    text = (ROOT / "daemon/web/src/live.ts").read_text()
+    text = (ROOT / "daemon/web/src/parts/live.ts").read_text()
     return [int(re.search(rf"{name} = ([\d_]+)", text).group(1)) / 1000
             for name in ("LIVE_MS", "RETRY_FIRST_MS", "RETRY_MOST_MS")]
 

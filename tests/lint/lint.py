@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds what the compiler cannot: include arrows, owners of libraries, file lists, words, clocks.
+"""Holds what the compiler cannot: include arrows, owners of libraries, file lists, words, clocks,
+lengths of functions.
 
     tests/lint/lint.py            # what ctest runs
     tests/lint/lint.py --format   # clang-format as well (make lint)
@@ -8,11 +9,14 @@ Every finding is FILE:LINE: what is wrong and what is allowed. Exit: 0 clean, 1 
 """
 
 import argparse
+import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+
+import functions
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -32,6 +36,7 @@ LEVELS = {
     "daemon/exporter": 2,
     "daemon/http": 2,
     "daemon/remote_write": 3,
+    "daemon/detect": 2,
     "daemon/rules": 3,
     "daemon/query": 3,
     "daemon/rpc": 3,
@@ -77,6 +82,12 @@ OWNERS = {
     r"grpcpp/|grpc/": {"daemon/ingest", "daemon/query", "daemon/rpc", "daemon/app", "daemon/security",
                        "client/cpp", "client/cli"},
 }
+# The page's folders, from the lowest; a view's folder imports no other view's.
+WEB = "daemon/web/src"
+WEB_LEVELS = {"base": 0, "parts": 1, "views": 2}
+# A function of any language; those of LONG_FUNCTIONS are longer still.
+FUNCTION_LINES_MOST = 80
+LONG_FUNCTIONS = "tests/lint/long_functions.txt"
 # Words that must not be in the tree: other machines' paths and notes to self.
 FORBIDDEN = [
     (r"(?<![\w.~])/(home|Users)/\w+", "a path of one machine"),
@@ -85,7 +96,7 @@ FORBIDDEN = [
 FORBIDDEN_SKIP = {"tests/lint/lint.py"}
 # How programs wait: absl::Now() is for what is stored and shown.
 WAITS = re.compile(r"absl::Now\(\) [+<>]|([<>]=?|(until|deadline|next) -) absl::Now\(\)")
-TEXT_SUFFIXES = {".cc", ".h", ".inc", ".proto", ".py", ".sh", ".md", ".txt", ".yaml", ".yml",
+TEXT_SUFFIXES = {".cc", ".h", ".inc", ".proto", ".py", ".ts", ".cjs", ".sh", ".md", ".txt", ".yaml", ".yml",
                  ".cmake", ".json", ".in", ""}
 
 
@@ -234,6 +245,114 @@ def check_listed(files):
             yield f"{name}:1: no CMake file builds it; list it, or remove it"
 
 
+def read_typescript(files):
+    """{file: {"imports": [[line, module]], "functions": [[line, name, lines]]}}; None without node."""
+    names = [name for name in files if name.endswith(".ts") and not name.endswith(".d.ts")]
+    if not names:
+        return {}
+    node = shutil.which("node")
+    if not node:
+        return None
+    result = subprocess.run([node, "tests/lint/typescript.cjs", *names], cwd=ROOT, check=True,
+                            capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def web_folder(name):
+    """`base`, `parts`, `views/run`; "" for main.ts, which stands on top."""
+    folder = str(pathlib.PurePosixPath(name).parent.relative_to(WEB))
+    return "" if folder == "." else folder
+
+
+def check_web_arrow(name, target):
+    """None if one file of the page may import the other, else the reason."""
+    source, to = web_folder(name), web_folder(target)
+    if source in ("", to):
+        return None
+    levels = [WEB_LEVELS.get(folder.split("/")[0], len(WEB_LEVELS)) for folder in (source, to)]
+    if levels[1] < levels[0]:
+        return None
+    return f"{source} may import its own folder and lower ones ({', '.join(WEB_LEVELS)}) only"
+
+
+def check_web(modules):
+    """Arrows between the page's folders, circles of imports, and files that nothing imports."""
+    arrows = {}
+    for name in sorted(modules):
+        if not name.startswith(f"{WEB}/"):
+            continue
+        arrows[name] = []
+        for line, module in modules[name]["imports"]:
+            if not module.startswith("."):
+                continue
+            parts = []
+            for part in (pathlib.PurePosixPath(name).parent / f"{module}.ts").parts:
+                parts = parts[:-1] if part == ".." else [*parts, part]
+            target = "/".join(parts)
+            arrows[name].append(target)
+            reason = check_web_arrow(name, target)
+            if reason:
+                yield f"{name}:{line}: imports {target}: {reason}"
+    for circle in circles(arrows):
+        yield f"{circle[0]}:1: imports itself: {' -> '.join(circle)}"
+    used = {f"{WEB}/main.ts"}.union(*arrows.values())
+    for name in arrows:
+        if name not in used:
+            yield f"{name}:1: nothing of the page imports it; import it, or remove it"
+
+
+def circles(arrows):
+    """One path back to its beginning for each circle, by a walk in depth."""
+    done, path = set(), []
+
+    def walk(name):
+        if name in path:
+            yield [*path[path.index(name):], name]
+        elif name not in done:
+            path.append(name)
+            for target in arrows.get(name, []):
+                yield from walk(target)
+            path.pop()
+            done.add(name)
+
+    for name in sorted(arrows):
+        yield from walk(name)
+
+
+def check_lengths(found, allowed):
+    """`found`: {file: functions}; `allowed`: {(file, name): lines}, which only shrinks."""
+    long = {}
+    for name, all_of_it in found.items():
+        for function in all_of_it:
+            key = (name, function.name)
+            most = allowed.get(key, FUNCTION_LINES_MOST)
+            if function.lines > FUNCTION_LINES_MOST:
+                long[key] = function.lines
+            if function.lines > most:
+                yield (f"{name}:{function.line}: {function.name} has {function.lines} lines; "
+                       f"at most {most}")
+    for name, function in sorted(set(allowed) - set(long)):
+        yield f"{LONG_FUNCTIONS}:1: {name} has no long function {function} any more; remove the entry"
+
+
+def read_long_functions(text):
+    """`file name lines` a line."""
+    entries = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {(name, function): int(lines) for name, function, lines in entries}
+
+
+def functions_of(files, modules):
+    """{file: functions} of all three languages."""
+    found = {name: [functions.Function(*one) for one in module["functions"]]
+             for name, module in modules.items()}
+    for name in files:
+        if name.endswith((".cc", ".h", ".inc")):
+            found[name] = functions.in_cpp((ROOT / name).read_text())
+        elif name.endswith(".py"):
+            found[name] = functions.in_python((ROOT / name).read_text())
+    return found
+
+
 def check_format(files):
     tool = shutil.which("clang-format")
     if not tool:
@@ -269,6 +388,13 @@ def main():
             findings += check_waits(name, lines)
             findings += check_says(name, lines)
     findings += check_listed(files)
+    modules = read_typescript(files)
+    if modules is None:
+        findings.append("node is not installed: deploy/install-deps.sh test")
+    else:
+        findings += check_web(modules)
+        findings += check_lengths(functions_of(files, modules),
+                                  read_long_functions((ROOT / LONG_FUNCTIONS).read_text()))
     if arguments.format:
         findings += check_format(files)
     print("\n".join(findings) or f"{len(files)} files, nothing found")

@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 """The lint finds what it is there for, and nothing else."""
 
+import pathlib
+import shutil
+import tempfile
+import textwrap
 import unittest
 
+import functions
 import lint
 
 
@@ -89,6 +94,128 @@ class Clocks(unittest.TestCase):
         for line in ["const absl::Duration age = absl::Now() - absl::FromUnixNanos(started);",
                      "const absl::Time end = SteadyNow() + timeout;"]:
             self.assertEqual(list(lint.check_waits("daemon/a/b.cc", [line])), [], line)
+
+
+class Lengths(unittest.TestCase):
+
+    def found(self, text):
+        return [tuple(one) for one in functions.in_cpp(textwrap.dedent(text).lstrip("\n"))]
+
+    def test_cpp_functions_are_found_with_name_and_lines(self):
+        self.assertEqual(self.found("""
+            namespace a {
+            namespace {
+
+            int Add(int a, int b) { return a + b; }
+
+            template <typename T>
+            absl::StatusOr<T> Foo::Bar(const std::string& long_name_of_a_parameter,
+                                       absl::Span<const T> values) const {
+              if (values.empty()) {
+                return T{};
+              }
+              return Take([&](const T& value) {
+                return value;
+              });
+            }
+
+            Foo::Foo(int n)
+                : n_{n}, list_{1, 2},
+                  text_("} // {") {
+              Start();
+            }
+
+            }  // namespace
+            class Inner final : public Base {
+             public:
+              explicit Inner(int n) : n_(n) {
+                ++n_;
+              }
+              struct Part {
+                bool operator()(int a) const {
+                  return a == '{' || a > 1'000;
+                }
+              };
+             private:
+              int n_ = {};
+            };
+
+            const Row kRows[] = {
+                {1, "a("},
+                {2, Make("b")},
+            };
+
+            TEST_F(SuiteTest, Name) {
+              EXPECT_EQ(R"({
+            }
+            )", text);
+            }
+
+            extern "C" int Fuzz(const uint8_t* data) {
+              return 0;
+            }
+            }  // namespace a
+            """), [
+                (7, "Foo::Bar", 9), (17, "Foo::Foo", 5), (26, "Inner", 3), (30, "operator()", 3),
+                (43, "SuiteTest.Name", 5), (49, "Fuzz", 3)])
+
+    def test_python_functions_are_found_inside_of_others_too(self):
+        self.assertEqual([tuple(one) for one in functions.in_python(
+            "class A:\n  def f(self):\n    def g():\n      pass\n    return g\n")],
+            [(2, "f", 4), (3, "g", 2)])
+
+    def test_a_long_function_is_a_finding_unless_it_is_listed_and_no_longer_than_that(self):
+        short, long = functions.Function(1, "f", 80), functions.Function(1, "f", 90)
+        count = lambda found, allowed: len(list(lint.check_lengths({"a.cc": [found]}, allowed)))  # noqa: E731
+        self.assertEqual(count(short, {}), 0)
+        self.assertEqual(count(long, {}), 1)
+        self.assertEqual(count(long, {("a.cc", "f"): 90}), 0)
+        self.assertEqual(count(long, {("a.cc", "f"): 89}), 1)
+        self.assertEqual(count(short, {("a.cc", "f"): 90}), 1)  # an entry that is not needed
+        self.assertEqual(count(short, {("gone.cc", "f"): 90}), 1)
+
+    def test_the_list_of_long_functions_is_read(self):
+        self.assertEqual(lint.read_long_functions("# why\n\na.cc A::B 90\n"), {("a.cc", "A::B"): 90})
+
+
+class Page(unittest.TestCase):
+
+    def findings(self, imports):
+        """`imports`: {file: [module]} below the page's folder."""
+        return list(lint.check_web({
+            f"{lint.WEB}/{name}": {"imports": [[1, module] for module in modules], "functions": []}
+            for name, modules in imports.items()}))
+
+    def test_imports_go_down_and_never_in_a_circle(self):
+        good = {"main.ts": ["./views/run/view", "./base/api"], "base/api.ts": ["./url", "chart.js"],
+                "base/url.ts": [], "views/run/view.ts": ["./state", "../../base/api"],
+                "views/run/state.ts": []}
+        self.assertEqual(self.findings(good), [])
+        for name, module, words in [
+                ("base/url.ts", "./api", "url.ts -> "),
+                ("base/url.ts", "../views/run/state", "base may import"),
+                ("views/run/state.ts", "../../main", "views/run may import"),
+        ]:
+            bad = {**good, name: [*good[name], module]}
+            self.assertTrue(any(words in one for one in self.findings(bad)), (name, module))
+
+    def test_one_view_does_not_import_another(self):
+        self.assertEqual(len(self.findings({
+            "main.ts": ["./views/a/view", "./views/b/view"], "views/a/view.ts": [],
+            "views/b/view.ts": ["../a/view"]})), 1)
+
+    def test_a_file_that_nothing_imports_is_a_finding(self):
+        self.assertEqual(len(self.findings({"main.ts": [], "base/old.ts": []})), 1)
+
+    @unittest.skipUnless(shutil.which("node"), "node is not installed")
+    def test_typescript_is_read_by_its_own_parser(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.ts"
+            path.write_text("import type {A} from './b';\nclass C {\n  m(): void {\n  }\n}\n"
+                            "const f = (a: A) => {\n  return () => 1;\n};\n")
+            found = lint.read_typescript([str(path)])[str(path)]
+        self.assertEqual(found, {"imports": [[1, "./b"]],
+                                 "functions": [[3, "m", 2], [6, "f", 3], [7, "a function", 1]]})
 
 
 if __name__ == "__main__":

@@ -1,32 +1,34 @@
 // The page around the views: navigation, what fires now, whether the daemon answers, addresses.
-import {alertView} from "./alert_detail";
-import {alertsView} from "./alerts";
-import type {Alert} from "./api";
-import {compareView} from "./compare";
-import {page} from "./controls";
-import {daemonView} from "./daemon";
-import {h, Memo, button, link, notice, replace} from "./dom";
-import {headline, place, whole} from "./format";
-import {ATTENTION, ROUTER, heatView} from "./heat_view";
-import {Banner, FIRING_MOST, Loop, Shared, View} from "./live";
-import {rulesView} from "./rules";
-import {runView} from "./run";
-import {runsView} from "./runs";
-import {forgetCatalogue} from "./series";
-import {forgetToken, token} from "./token";
-import {TokenForm} from "./token_form";
-import {parameter, url, view} from "./url";
+import {here, url, view} from "./base/address";
+import type {Alert} from "./base/api";
+import {headline, place, whole} from "./base/format";
+import {Memo} from "./base/memo";
+import {forgetCatalogue} from "./base/series";
+import {forgetToken, token} from "./base/token";
+import {page} from "./parts/controls";
+import {button, h, link, notice, replace} from "./parts/dom";
+import {Banner, FIRING_MOST, Loop, Shared, View} from "./parts/live";
+import {TokenForm} from "./parts/token_form";
+import {AlertView} from "./views/alert/view";
+import {AlertsView} from "./views/alerts/view";
+import {CompareView} from "./views/compare/view";
+import {DaemonView} from "./views/daemon/view";
+import {ATTENTION, ROUTER} from "./views/heat/pages";
+import {HeatView} from "./views/heat/view";
+import {RulesView} from "./views/rules/view";
+import {RunView} from "./views/run/view";
+import {RunsView} from "./views/runs/view";
 
 const VIEWS: {[view: string]: (shared: Shared) => View} = {
-  runs: runsView,
-  run: runView,
-  alerts: alertsView,
-  alert: alertView,
-  compare: compareView,
-  attention: (shared) => heatView(ATTENTION, shared),
-  router: (shared) => heatView(ROUTER, shared),
-  rules: rulesView,
-  daemon: daemonView,
+  runs: (shared) => new RunsView(shared),
+  run: (shared) => new RunView(shared),
+  alerts: (shared) => new AlertsView(shared),
+  alert: (shared) => new AlertView(shared),
+  compare: (shared) => new CompareView(shared),
+  attention: (shared) => new HeatView(ATTENTION, shared),
+  router: (shared) => new HeatView(ROUTER, shared),
+  rules: (shared) => new RulesView(shared),
+  daemon: (shared) => new DaemonView(shared),
 };
 const NAVIGATION: [string, string][] = [
   ["runs", "Runs"], ["alerts", "Alerts"], ["compare", "Compare"], ["rules", "Rules"],
@@ -83,7 +85,7 @@ const banner: Banner = {
     if (tokenForm.root.isConnected) {
       tokenForm.root.replaceWith(main);
       main.focus({preventScroll: true});
-      setTimeout(open);  // anew, where it has a width; when this round is over
+      setTimeout(open);  // again, now that it has a width; when this round is over
     }
     forget.hidden = token() === "";
     pulse.textContent = `as of ${new Date().toLocaleTimeString()}`;
@@ -169,7 +171,7 @@ function navigation(firing: Alert[]): void {
 }
 
 function identity(): string {
-  return JSON.stringify([view(), ...IDENTITY.map(parameter)]);
+  return JSON.stringify([view(), ...IDENTITY.map((name) => here().text(name))]);
 }
 
 /** Shows what the address says. */

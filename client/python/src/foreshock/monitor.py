@@ -113,17 +113,7 @@ def watch(
     chunks = _chunks(model)
     whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
     found = discover(whole, tuple(patterns or ()))
-    if not found.attention and not found.routers:
-        logger.warning(
-            "found neither attention nor routers in %s: only what step() is given will be sent; "
-            "name them with patterns= (foreshock.patterns)", type(chunks[0]).__name__,
-        )  # fmt: skip
-    if chosen.router.coactivation_every > 0 and not any(r.top_k > 1 for r in found.routers):
-        logger.warning(
-            "router.coactivation_every is %d, but no router is known to choose two experts: no "
-            "pairs will be sent; top_k= of foreshock.patterns says it",
-            chosen.router.coactivation_every,
-        )  # fmt: skip
+    _warn_of_gaps(found, chosen, type(chunks[0]).__name__)
     options: dict[str, Any] = dict(
         launch_id=launch_id,
         rank=rank,
@@ -148,6 +138,21 @@ def watch(
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
     return Monitor(chunks, optimizer, found, chosen, share, sinks, resume_step, strict)
+
+
+def _warn_of_gaps(found: Found, chosen: Sampling, model: str) -> None:
+    """What one may expect to be sent of `model`, the name of its class, and is not."""
+    if not found.attention and not found.routers:
+        logger.warning(
+            "found neither attention nor routers in %s: only what step() is given will be sent; "
+            "name them with patterns= (foreshock.patterns)", model,
+        )  # fmt: skip
+    if chosen.router.coactivation_every > 0 and not any(r.top_k > 1 for r in found.routers):
+        logger.warning(
+            "router.coactivation_every is %d, but no router is known to choose two experts: no "
+            "pairs will be sent; top_k= of foreshock.patterns says it",
+            chosen.router.coactivation_every,
+        )  # fmt: skip
 
 
 def _chunks(model: Any) -> list[torch.nn.Module]:
