@@ -23,7 +23,7 @@ BackupInfo ToInfo(const rocksdb::BackupInfo& backup) {
   return {backup.backup_id, backup.timestamp, backup.size, backup.number_files};
 }
 
-// FailedPrecondition unless nothing is lost when a directory takes this place.
+// FailedPrecondition unless `directory` is missing or empty.
 absl::Status CheckIsFree(const std::string& directory) {
   std::error_code error;
   const fs::file_status there = fs::status(directory, error);
@@ -88,7 +88,7 @@ absl::StatusOr<BackupInfo> RestoreBackup(const std::string& backup_directory,
   }
   FORESHOCK_RETURN_IF_ERROR(
       store::FromRocks(engine->VerifyBackup(info.backup_id, /*verify_with_checksum=*/true), what));
-  // Beside its place first: a restore that is broken off leaves nothing that looks like a store.
+  // Restores beside the place first: an interrupted restore leaves nothing that looks like a store.
   const std::string partial = absl::StrCat(directory, ".partial");
   fs::remove_all(partial, error);
   FORESHOCK_RETURN_IF_ERROR(

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "absl/base/attributes.h"
+#include "absl/strings/string_view.h"
 #include "daemon/store/bytes.h"
 
 namespace foreshock::store {
@@ -18,7 +18,7 @@ class BitWriter {
  public:
   explicit BitWriter(std::string* out) : out_(out) {}
 
-  // The low `bits` of `value`, at most 63; those above are 0.
+  // Appends the low `bits` of `value`, 63 at most; its higher bits must be 0.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Put(uint64_t value, int bits) {
     held_ |= value << held_bits_;
     held_bits_ += bits;
@@ -37,9 +37,9 @@ class BitWriter {
 
 class BitReader {
  public:
-  explicit BitReader(std::string_view in) : in_(in) {}
+  explicit BitReader(absl::string_view in) : in_(in) {}
 
-  // At least the next 57 bits, lowest first; zeros behind the end.
+  // Returns at least the next 57 bits, lowest first, with zeros behind the end.
   ABSL_ATTRIBUTE_ALWAYS_INLINE uint64_t Peek() const {
     const size_t byte = position_ / 8;
     if (byte + 8 > in_.size()) [[unlikely]]
@@ -51,9 +51,9 @@ class BitReader {
   }
   void Skip(int bits) { position_ += static_cast<size_t>(bits); }
 
-  // Bytes begun; more than there are: it was read behind the end.
+  // Bytes that were begun. More than there are: the caller has read behind the end.
   size_t bytes() const { return (position_ + 7) / 8; }
-  // Whether the bits behind the last one read, to the end of its byte, are zero.
+  // Whether the unread bits of the last byte are zero.
   bool PaddedWithZeros() const {
     return position_ % 8 == 0 || (static_cast<uint8_t>(in_[position_ / 8]) >> (position_ % 8)) == 0;
   }
@@ -67,7 +67,7 @@ class BitReader {
     return word >> (position_ % 8);
   }
 
-  std::string_view in_;
+  absl::string_view in_;
   size_t position_ = 0;  // in bits
 };
 

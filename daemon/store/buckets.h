@@ -1,4 +1,4 @@
-// Points and parts of a series, in step order, as min, mean, max and last per bucket of steps.
+// Sums up the points and parts of a series, in step order, as min, mean, max and last per bucket.
 //
 //   BucketBuilder buckets(1024, visit);
 //   for (const Point& point : points) if (!buckets.Add(point)) return;
@@ -14,7 +14,7 @@
 
 namespace foreshock::store {
 
-// InvalidArgument unless it is a power of two in [1, 2^62].
+// InvalidArgument unless `bucket_steps` is a power of two in [1, 2^62].
 absl::Status CheckBucketSteps(int64_t bucket_steps);
 
 // The first step of the bucket that `step` lies in.
@@ -28,21 +28,21 @@ class BucketBuilder {
 
   BucketBuilder(int64_t bucket_steps, Visit visit) : bucket_steps_(bucket_steps), visit_(visit) {}
 
-  // Each step after the one before. False: the visitor has had enough.
+  // Steps must rise. False: the visitor wants no more.
   bool Add(const Point& point);
-  // A part; it goes into the bucket of its first step.
+  // Adds a part to the bucket of its first step.
   bool Add(uint32_t attempt, const ChunkSummary& part);
   // Hands out the last bucket.
   bool Finish();
 
  private:
-  // Hands out the bucket before the one of `step`.
+  // Hands out the bucket that ends before `step`, and opens the one of `step`.
   bool Open(int64_t step);
 
   const int64_t bucket_steps_;
   const Visit visit_;
   Bucket bucket_;
-  long double sum_ = 0;  // of finite doubles: neither overflows nor loses what a double would
+  long double sum_ = 0;  // neither overflows nor loses digits where a double would
 };
 
 }  // namespace foreshock::store

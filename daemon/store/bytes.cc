@@ -8,7 +8,7 @@ void PutFixed(uint64_t value, int bytes, std::string* out) {
   out->append(text, static_cast<size_t>(bytes));
 }
 
-bool TakeFixed(size_t bytes, std::string_view* in, uint64_t* value) {
+bool TakeFixed(size_t bytes, absl::string_view* in, uint64_t* value) {
   if (in->size() < bytes) return false;
   *value = 0;
   for (size_t i = 0; i < bytes; ++i) {
@@ -23,7 +23,7 @@ void PutVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-bool TakeVarint(uint64_t max, std::string_view* in, uint64_t* value) {
+bool TakeVarint(uint64_t max, absl::string_view* in, uint64_t* value) {
   *value = 0;
   for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
     const uint64_t byte = static_cast<uint8_t>(in->front());

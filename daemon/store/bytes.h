@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <string_view>
+
+#include "absl/strings/string_view.h"
 
 namespace foreshock::store {
 
@@ -14,13 +15,13 @@ inline constexpr uint64_t kU32Max = std::numeric_limits<uint32_t>::max();
 inline constexpr uint64_t kU64Max = std::numeric_limits<uint64_t>::max();
 
 void PutFixed(uint64_t value, int bytes, std::string* out);
-bool TakeFixed(size_t bytes, std::string_view* in, uint64_t* value);
+bool TakeFixed(size_t bytes, absl::string_view* in, uint64_t* value);
 
-// False also for a longer form than needed and for values above `max`.
+// Also false for a form that is longer than needed and for a value above `max`.
 void PutVarint(uint64_t value, std::string* out);
-bool TakeVarint(uint64_t max, std::string_view* in, uint64_t* value);
+bool TakeVarint(uint64_t max, absl::string_view* in, uint64_t* value);
 
-// Small of either sign to small: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
+// Maps small numbers of either sign to small ones: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
 constexpr uint64_t ZigZag(int64_t value) {
   return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/check.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/int_column.h"
@@ -15,19 +16,19 @@
 namespace foreshock::store {
 namespace {
 
-// Where a summary costs 5 bytes in 100 or less.
+// From this size on a summary costs 5 % of the bytes at most.
 constexpr size_t kSummaryPointsMin = 512;
 
 void PutDouble(double value, std::string* out) { PutFixed(std::bit_cast<uint64_t>(value), 8, out); }
 
-bool TakeDouble(std::string_view* in, double* value) {
+bool TakeDouble(absl::string_view* in, double* value) {
   uint64_t bits = 0;
   if (!TakeFixed(8, in, &bits)) return false;
   *value = std::bit_cast<double>(bits);
   return std::isfinite(*value);
 }
 
-// Kind, count and first step; then the steps as a column.
+// Writes kind, count and first step; the steps follow as a column.
 void PutHead(ChunkKind kind, size_t count, int64_t window_start, int64_t first_step,
              std::string* out) {
   out->push_back(static_cast<char>(kind));
@@ -35,7 +36,7 @@ void PutHead(ChunkKind kind, size_t count, int64_t window_start, int64_t first_s
   PutVarint(static_cast<uint64_t>(WrapSub(first_step, window_start)), out);
 }
 
-bool TakeHead(ChunkKind kind, size_t count_max, int64_t window_start, std::string_view* in,
+bool TakeHead(ChunkKind kind, size_t count_max, int64_t window_start, absl::string_view* in,
               size_t* count, int64_t* first_step) {
   if (KindOf(*in) != kind) return false;
   in->remove_prefix(1);
@@ -47,7 +48,7 @@ bool TakeHead(ChunkKind kind, size_t count_max, int64_t window_start, std::strin
   return *first_step >= window_start;
 }
 
-// Column of what `get` says of each row.
+// Writes a column of get(row) for each row.
 template <typename Row, typename Get>
 void PutColumnOf(absl::Span<const Row> rows, Get get, std::string* out) {
   std::vector<int64_t> column;
@@ -56,9 +57,9 @@ void PutColumnOf(absl::Span<const Row> rows, Get get, std::string* out) {
   PutColumn(column, out);
 }
 
-// Hands each row its value; `set` answers false to one that cannot be.
+// Reads a column and gives each row its value; `set` returns false for a value that is not valid.
 template <typename Row, typename Set>
-bool TakeColumnOf(std::string_view* in, absl::Span<Row> rows, std::vector<int64_t>* scratch,
+bool TakeColumnOf(absl::string_view* in, absl::Span<Row> rows, std::vector<int64_t>* scratch,
                   Set set) {
   scratch->resize(rows.size());
   if (!TakeColumn(in, absl::MakeSpan(*scratch))) return false;
@@ -73,9 +74,9 @@ void PutSteps(absl::Span<const Row> rows, std::string* out) {
       rows, [rows](const Row& row) { return WrapSub(row.step, rows[0].step); }, out);
 }
 
-// Strictly rising from `first_step`.
+// The steps rise strictly from `first_step`.
 template <typename Row>
-bool TakeSteps(std::string_view* in, int64_t first_step, absl::Span<Row> rows,
+bool TakeSteps(absl::string_view* in, int64_t first_step, absl::Span<Row> rows,
                std::vector<int64_t>* scratch) {
   const auto set = [&](Row* row, int64_t offset) {
     row->step = WrapAdd(first_step, offset);
@@ -84,7 +85,7 @@ bool TakeSteps(std::string_view* in, int64_t first_step, absl::Span<Row> rows,
   return TakeColumnOf(in, rows, scratch, set);
 }
 
-// Sums of huge doubles stay finite.
+// Keeps the sum of huge doubles finite.
 double Saturated(double sum) {
   constexpr double kMax = std::numeric_limits<double>::max();
   return std::clamp(sum, -kMax, kMax);
@@ -109,7 +110,7 @@ Storage MeansOf(Storage storage) {
 bool Fits32(int64_t value) { return value >= 0 && static_cast<uint64_t>(value) <= kU32Max; }
 
 template <typename Row>
-bool TakeFlags(std::string_view* in, absl::Span<Row> rows, std::vector<int64_t>* scratch) {
+bool TakeFlags(absl::string_view* in, absl::Span<Row> rows, std::vector<int64_t>* scratch) {
   return TakeColumnOf(in, rows, scratch, [](Row* row, int64_t flags) {
     row->flags = static_cast<uint32_t>(flags);
     return Fits32(flags);
@@ -126,7 +127,7 @@ void PutValuesOf(Storage storage, absl::Span<const Row> rows, double Row::*membe
 }
 
 template <typename Row>
-bool TakeValuesOf(std::string_view* in, double Row::*member, absl::Span<Row> rows) {
+bool TakeValuesOf(absl::string_view* in, double Row::*member, absl::Span<Row> rows) {
   std::vector<double> values(rows.size());
   if (!TakeValues(in, absl::MakeSpan(values))) return false;
   for (size_t i = 0; i < rows.size(); ++i) rows[i].*member = values[i];
@@ -135,7 +136,7 @@ bool TakeValuesOf(std::string_view* in, double Row::*member, absl::Span<Row> row
 
 }  // namespace
 
-ChunkKind KindOf(std::string_view row) {
+ChunkKind KindOf(absl::string_view row) {
   const uint8_t kind = row.empty() ? 0 : static_cast<uint8_t>(row.front());
   return kind <= static_cast<uint8_t>(ChunkKind::kSteps) ? static_cast<ChunkKind>(kind)
                                                          : ChunkKind::kNone;
@@ -165,7 +166,7 @@ std::string EncodeChunk(Storage storage, int64_t window_start,
   return row;
 }
 
-bool DecodeChunkCount(std::string_view row, uint32_t* count) {
+bool DecodeChunkCount(absl::string_view row, uint32_t* count) {
   if (KindOf(row) == ChunkKind::kNone) return false;
   row.remove_prefix(1);
   uint64_t more = 0;
@@ -174,14 +175,14 @@ bool DecodeChunkCount(std::string_view row, uint32_t* count) {
   return true;
 }
 
-bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary* summary) {
+bool DecodeChunkSummary(absl::string_view row, int64_t window_start, ChunkSummary* summary) {
   if (KindOf(row) == ChunkKind::kDownsampled) {
     std::vector<ChunkSummary> parts;
     if (!DecodeDownsampled(row, window_start, &parts)) return false;
     *summary = Join(parts);
     return true;
   }
-  std::string_view in = row;
+  absl::string_view in = row;
   size_t count = 0;
   if (!TakeHead(ChunkKind::kPoints, kChunkPointsMax, window_start, &in, &count,
                 &summary->first_step)) {
@@ -204,10 +205,10 @@ bool DecodeChunkSummary(std::string_view row, int64_t window_start, ChunkSummary
          TakeDouble(&in, &summary->last);
 }
 
-bool DecodeChunk(std::string_view row, int64_t window_start, std::vector<ChunkPoint>* points) {
+bool DecodeChunk(absl::string_view row, int64_t window_start, std::vector<ChunkPoint>* points) {
   size_t count = 0;
   int64_t first_step = 0;
-  std::string_view in = row;
+  absl::string_view in = row;
   if (!TakeHead(ChunkKind::kPoints, kChunkPointsMax, window_start, &in, &count, &first_step)) {
     return false;
   }
@@ -305,7 +306,7 @@ std::string EncodeDownsampled(Storage storage, int64_t window_start,
   return row;
 }
 
-bool DecodeDownsampled(std::string_view row, int64_t window_start,
+bool DecodeDownsampled(absl::string_view row, int64_t window_start,
                        std::vector<ChunkSummary>* parts) {
   size_t count = 0;
   int64_t first_step = 0;
@@ -356,7 +357,7 @@ std::string EncodeStepChunk(int64_t window_start, absl::Span<const StepRow> step
   return row;
 }
 
-bool DecodeStepChunk(std::string_view row, int64_t window_start, std::vector<StepRow>* steps) {
+bool DecodeStepChunk(absl::string_view row, int64_t window_start, std::vector<StepRow>* steps) {
   size_t count = 0;
   int64_t first_step = 0;
   if (!TakeHead(ChunkKind::kSteps, kChunkPointsMax, window_start, &row, &count, &first_step)) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/head_reads.h"
 #include "daemon/store/rocks_status.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
 
-// How many rows at the front lie at or before `last`.
+// Counts the rows at the front that lie at or before `last`.
 template <typename Row>
 size_t CountThrough(absl::Span<const Row> rows, int64_t last) {
   const auto after = [](int64_t step, const Row& row) { return step < row.step; };
@@ -49,7 +50,7 @@ absl::Status ChunkMerger<Rows>::Merge(uint32_t series, absl::Span<const Row> row
   if (!last.has_value()) {
     left_known_ = true;
   } else {
-    // A late row of an old window, seldom.
+    // Late rows of an old window are rare.
     const size_t old = CountThrough(rows, last->window.first - 1);
     if (old > 0 && rows.front().step < last->window.first) {
       FORESHOCK_RETURN_IF_ERROR(MergeOld(rows.first(old)));
@@ -95,7 +96,7 @@ absl::StatusOr<std::optional<typename ChunkMerger<Rows>::Chunk>> ChunkMerger<Row
   if (!DecodeChunkKey(chunks_->key(), &id)) {
     return CorruptRow(FamilyName(Family::kChunks), chunks_->key(), "key", "");
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks_->Value());
+  FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view bytes, chunks_->Value());
   Chunk chunk{.window = id.window,
               .bytes = std::string(bytes),
               .downsampled = KindOf(bytes) == ChunkKind::kDownsampled,

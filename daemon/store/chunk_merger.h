@@ -1,5 +1,5 @@
-// Puts rows of a series into its chunks: into those whose windows they fall in, into new ones after
-// them, and makes one chunk of neighbours that fit into one.
+// Puts rows of a series into its chunks: into those whose windows they fall in, else into new ones.
+// Neighbours that fit into one chunk become one.
 //
 //   ChunkMerger<PointRows> merger(view, run, attempt, last_step, &batch);
 //   FORESHOCK_RETURN_IF_ERROR(merger.Merge(series, points));
@@ -22,10 +22,10 @@
 
 namespace foreshock::store {
 
-// The chunks of one (series, attempt) are disjoint, each in the smallest windows at first
-// (kBaseExponent). A larger window is used once it is complete, that is all of it lies at or before
-// `complete_through`, and if all rows in it fit into one chunk (kChunkRowsMax): dense series end up
-// with chunks of 1 024 steps, sparse ones with long windows, and a row is rewritten O(log) times.
+// The chunks of one (series, attempt) are disjoint. They begin in the smallest windows
+// (kBaseExponent). A larger window is used once it ends at or before `complete_through`, if all
+// rows in it fit into one chunk (kChunkRowsMax). So dense series get chunks of 1 024 steps, sparse
+// ones long windows, and a row is rewritten O(log) times.
 //
 // Nobody else may write chunks between the view's moment and the commit of the batch.
 template <typename Rows>
@@ -37,8 +37,8 @@ class ChunkMerger {
               rocksdb::WriteBatch* batch);
 
   // Steps of `rows` rise; they replace rows of the same steps. Rows whose window has been
-  // downsampled come too late and are left out; `left_out` counts them. DataLoss when a chunk that
-  // must be read is corrupt; the batch is good for nothing then.
+  // downsampled come too late: they are left out and counted by `left_out`. DataLoss when a chunk
+  // that must be read is corrupt; the batch must not be written then.
   absl::Status Merge(uint32_t series, absl::Span<const Row> rows);
 
   uint64_t left_out() const { return left_out_; }
@@ -54,17 +54,17 @@ class ChunkMerger {
     bool changed = false;  // and it says something else
   };
 
-  // The chunk that the iterator is at.
+  // Returns the chunk that the iterator is at.
   absl::StatusOr<std::optional<Chunk>> At();
   absl::Status Load(Chunk* chunk) const;
-  // Rows before the last chunk: rewrites the chunks they fall in, or makes new ones.
+  // Takes rows before the last chunk: rewrites the chunks they fall in, or makes new ones.
   absl::Status MergeOld(absl::Span<const Row> rows);
   // Overlays the rows of `chunk` with `rows`, all inside its window.
   absl::Status Overlay(absl::Span<const Row> rows, Chunk* chunk) const;
-  // Makes one chunk of the last ones of `tail_` where they fit into a larger window that ends
-  // before `next`. Reads on to the left as far as it needs.
+  // Joins the last chunks of `tail_` while they fit into a larger window that ends before `next`.
+  // Reads earlier chunks as far as it needs.
   absl::Status Grow(int64_t next);
-  // True once the chunks from `first` on are in `tail_`, as far as there are any.
+  // Reads chunks into `tail_` until all of those from step `first` on are there; false: it may not.
   absl::StatusOr<bool> ReachLeft(int64_t first);
   absl::Status Join(size_t from, Window window);
   absl::Status Put(const Chunk& chunk);
@@ -79,8 +79,8 @@ class ChunkMerger {
 
   uint64_t left_out_ = 0;
   uint32_t series_ = 0;
-  // Over the chunks of the series alone: what the same fold has already written for others is not
-  // of the view, but an iterator that goes back has to step over all of it.
+  // Bounded to the chunks of the series. What the same fold has already written for other series is
+  // not in the view, but an unbounded iterator would step over all of it when it goes back.
   std::optional<RowIterator> chunks_;
   // Its newest chunks, in step order.
   std::deque<Chunk> tail_;

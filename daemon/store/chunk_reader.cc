@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
@@ -16,7 +17,7 @@ template <typename Rows>
 absl::StatusOr<bool> ChunkReader<Rows>::Read(uint32_t series, const Stretch& stretch,
                                              absl::Span<const Row> open, Visit visit) {
   return Read(series, stretch, open, visit,
-              [](std::string_view, Window, std::string_view) -> absl::StatusOr<Whole> {
+              [](absl::string_view, Window, absl::string_view) -> absl::StatusOr<Whole> {
                 return Whole::kDecode;
               });
 }
@@ -34,7 +35,7 @@ absl::StatusOr<bool> ChunkReader<Rows>::Read(uint32_t series, const Stretch& str
     if (id.series != series || id.attempt != stretch.attempt || id.window.first > stretch.last) {
       break;
     }
-    FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks_.Value());
+    FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view bytes, chunks_.Value());
     rows_.clear();
     if (id.window.first > stretch.first) {
       if (!Merge(stretch, id.window.first - 1, &open, visit)) return false;

@@ -1,11 +1,12 @@
 #include "daemon/store/chunk_rows.h"
 
+#include "absl/strings/string_view.h"
 #include "daemon/store/row_codec.h"
 
 namespace foreshock::store {
 namespace {
 
-// The narrowest type that keeps every value exactly.
+// Chooses the narrowest type that keeps every value exactly.
 Storage StorageOfValues(absl::Span<const ChunkPoint> points) {
   bool whole = true;
   bool narrow = true;
@@ -28,7 +29,7 @@ std::string PointRows::Encode(int64_t window_first, absl::Span<const Row> rows) 
   return EncodeChunk(StorageOfValues(rows), window_first, rows);
 }
 
-bool PointRows::Decode(std::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
+bool PointRows::Decode(absl::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
   return DecodeChunk(bytes, window_first, rows);
 }
 
@@ -36,7 +37,7 @@ std::string StepRows::Encode(int64_t window_first, absl::Span<const Row> rows) {
   return EncodeStepChunk(window_first, rows);
 }
 
-bool StepRows::Decode(std::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
+bool StepRows::Decode(absl::string_view bytes, int64_t window_first, std::vector<Row>* rows) {
   return DecodeStepChunk(bytes, window_first, rows);
 }
 

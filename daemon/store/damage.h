@@ -1,9 +1,8 @@
-// What was found damaged while a store was open: said in the log, counted, and kept from ending
-// the writing.
+// Watches for damage while a store is open: logs it, counts it, and lets writing go on.
 //
 //   auto damage = std::make_shared<DamageWatch>();
-//   options.listeners.push_back(damage);    // what RocksDB meets in the background
-//   damage->Note(status);                   // what a read met
+//   options.listeners.push_back(damage);    // damage that RocksDB finds in the background
+//   damage->Note(status);                   // damage that a read finds
 #pragma once
 
 #include <atomic>
@@ -17,19 +16,19 @@ namespace foreshock::store {
 // Thread-safe.
 class DamageWatch final : public rocksdb::EventListener {
  public:
-  // Counts a DataLoss and says it, a line in 10 s. Anything else is no damage.
+  // Counts and logs a DataLoss, at most a line in 10 s. Any other status is no damage.
   void Note(const absl::Status& status);
 
-  // Times that damage was met, the same place again and again.
+  // How often damage was met; the same place counts each time.
   uint64_t found() const { return found_; }
 
-  // A compaction met a damaged table since this was last asked. RocksDB would try it again every
-  // second for ever: the caller is to suspend compactions.
+  // Whether a compaction has met a damaged table since the last call. RocksDB would repeat it every
+  // second for ever, so the caller must suspend compactions.
   bool TakeFailedCompaction() { return compaction_failed_.exchange(false); }
 
   const char* Name() const override { return "DamageWatch"; }
-  // RocksDB would take no writes any more because a compaction cannot read a table. The table is
-  // not lost by writing on, and nothing of it is thrown away.
+  // Clears the error of a compaction that cannot read a table: RocksDB would take no more writes.
+  // Further writes do no harm to the table, and nothing of it is deleted.
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
  private:

@@ -30,7 +30,7 @@ constexpr absl::string_view kFamilyNames[kFamilies] = {"default", "open", "heads
 
 constexpr int kReadOnlyAttempts = 10;
 
-// RocksDB's warnings as ours, at most a few; it writes no LOG files.
+// Sends RocksDB's warnings to our log, a few at most. RocksDB then writes no LOG files.
 class WarningLogger final : public rocksdb::Logger {
  public:
   WarningLogger() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
@@ -42,7 +42,7 @@ class WarningLogger final : public rocksdb::Logger {
   void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
     if (level < rocksdb::InfoLogLevel::WARN_LEVEL) return;
     if (level == rocksdb::InfoLogLevel::HEADER_LEVEL) return;
-    // Said of every backup, which is what it is made by.
+    // Every backup causes this message.
     if (absl::StrContains(format, "File Deletions")) return;
     char line[512];
     std::vsnprintf(line, sizeof(line), format, arguments);
@@ -61,20 +61,20 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   db.info_log = std::make_shared<WarningLogger>();
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
-  // Of every table file, kept beside its name: verify finds each changed byte.
+  // Gives every table file a checksum in the manifest: verify finds each changed byte.
   db.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
   db.max_open_files = options.open_files_max;
   db.max_background_jobs = 2;
   db.max_total_wal_size = options.log_bytes_max;
   db.write_buffer_manager =
       std::make_shared<rocksdb::WriteBufferManager>(options.write_buffer_bytes);
-  // All families are flushed together, so the log never outlives a memtable: a reopen replays at
-  // most one memtable's worth of keys.
+  // Flushes all families together, so the log holds no more than the memtables: a reopen replays
+  // one memtable's worth of keys at most.
   db.atomic_flush = true;
-  // What is in memory is in the log. Closing and opening need no room then, on a full disk too.
+  // Rows in memory are also in the log. So closing and opening need no room, even on a full disk.
   db.avoid_flush_during_shutdown = true;
   db.avoid_flush_during_recovery = true;
-  // After a failed write we reopen; RocksDB's own recovery may claim success while writes fail.
+  // After a failed write the store reopens. RocksDB's own recovery may report success too early.
   db.max_bgerror_resume_count = 0;
   return db;
 }
@@ -90,7 +90,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   rocksdb::ColumnFamilyOptions family;
   family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   family.write_buffer_size = options.write_buffer_bytes;  // the manager bounds all of them
-  family.max_write_buffer_number = 4;  // writing goes on while older ones are flushed
+  family.max_write_buffer_number = 4;  // writes go on while older buffers are flushed
   family.target_file_size_base = 32 << 20;
   family.level_compaction_dynamic_level_bytes = true;
   family.compression = rocksdb::kLZ4Compression;
@@ -100,7 +100,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> FamilyDescriptors(const StoreOption
   for (const absl::string_view name : kFamilyNames) {
     families.emplace_back(std::string(name), family);
   }
-  // Chunks are packed already: only for their keys, heads and the many that are alike, at the end.
+  // Chunks are packed already. At the last level compression still helps for keys, summaries and
+  // the many chunks that are alike.
   rocksdb::ColumnFamilyOptions& chunks = families[static_cast<int>(Family::kChunks)].options;
   chunks.compression = rocksdb::kNoCompression;
   return families;
@@ -128,11 +129,10 @@ absl::Status OpenFailed(const std::string& directory, const rocksdb::Status& sta
   return FromRocks(status, what);
 }
 
-// Opens the database whatever became of its logs. RocksDB replays them up to the first record that
-// is incomplete or wrong, and would say so in passing. Half a batch at the end is what a killed
-// process leaves, and was acknowledged to nobody. Anything else is damage: acknowledged batches are
-// lost with it and behind it, because a later batch means nothing without those before it. The logs
-// are kept aside then.
+// Opens the database even if its logs are damaged. RocksDB replays them up to the first record that
+// is incomplete or wrong. Half a batch at the end is what a killed process leaves; it was never
+// acknowledged. Anything else is damage: acknowledged batches from there on are lost, because a
+// later batch means nothing without those before it. The damaged logs are kept aside then.
 rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& directory,
                                const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
                                DamageWatch* damage,
@@ -142,7 +142,7 @@ rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& di
   const rocksdb::Status whole = rocksdb::DB::Open(options, directory, families, handles, db);
   if (!whole.IsCorruption()) return whole;
 
-  // Read once more, leaving out no more than incomplete ends of logs.
+  // Reads once more and leaves out nothing but incomplete ends of logs.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   rocksdb::SequenceNumber readable = 0;
   const rocksdb::Status tolerant = [&] {
@@ -175,7 +175,7 @@ rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& di
       "): batches that were acknowledged are lost from there on; the logs as they were ",
       kept.ok() ? absl::StrCat("are in ", KeptLogs(directory))
                 : absl::StrCat("could not be kept: ", kept.message()))));
-  // So that the damaged logs go, and the next opening does not find them again.
+  // Makes RocksDB delete the damaged logs, so that the next opening does not find them again.
   if (const rocksdb::Status flushed = (*db)->Flush({}, *handles); !flushed.ok()) {
     LogWarning("store", "damaged logs stay in use", {{"error", flushed.ToString()}});
   }
@@ -210,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
     for (int attempt = 1; attempt <= kReadOnlyAttempts; ++attempt) {
       opened =
           rocksdb::DB::OpenForReadOnly(db_options, options.directory, families, &handles, &raw);
-      // A daemon that has it open may remove a log or table between the listing and the reading.
+      // A daemon that has it open may remove a log or table after RocksDB has listed it.
       if (!absl::StrContains(opened.ToString(), "No such file")) break;
       absl::SleepFor(absl::Milliseconds(20 * attempt));
     }
@@ -227,8 +227,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const StoreOptions& opt
 Database::~Database() {
   if (db_ == nullptr) return;
   for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
-  // The log holds what is not in a table yet, so a failing close loses nothing; it is expected
-  // after a failed write.
+  // The log holds all rows that are not in a table yet, so a failing close loses nothing. After a
+  // failed write it is expected.
   if (const rocksdb::Status closed = db_->Close(); !closed.ok()) {
     LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
   }
@@ -256,7 +256,7 @@ absl::Status SyncLogs(const std::string& directory, rocksdb::Env* env) {
     const std::string path = absl::StrCat(directory, "/", name);
     rocksdb::Status status = env->NewRandomRWFile(path, &log, rocksdb::EnvOptions());
     if (status.ok()) status = log->Sync();
-    // A log goes away when all that it holds is in tables, which RocksDB has synced.
+    // RocksDB removes a log when it has synced all its rows in tables.
     if (!status.ok() && !env->FileExists(path).IsNotFound()) return FromRocks(status, what);
   }
   std::unique_ptr<rocksdb::Directory> listing;

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kDirectoryMode = 0750;
 
-// What a process killed while it created a database may leave, and a file system's own.
+// Files that a file system puts there itself, or that a killed process left while it created a
+// database.
 bool MayLieInFreshDirectory(const std::string& name) {
   return name == "LOCK" || name == "IDENTITY" || name == "lost+found" ||
          absl::StartsWith(name, "MANIFEST-") || absl::StartsWith(name, "OPTIONS-") ||
@@ -119,14 +120,14 @@ void DropKeptLogs(const std::string& directory) {
     if (it->hard_link_count(gone) > 1) dropped.push_back(it->path());
   }
   for (const fs::path& path : dropped) fs::remove(path, error);
-  fs::remove(kept, error);  // fails, as it should, if an older one is still there
+  fs::remove(kept, error);  // fails as it should if older logs are still there
 }
 
 uint64_t DirectoryBytes(const std::string& directory) {
   uint64_t bytes = 0;
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    std::error_code gone;  // a file may go away under the listing
+    std::error_code gone;  // a file may be deleted meanwhile
     const uint64_t size = it->file_size(gone);
     if (!gone) bytes += size;
   }

@@ -1,4 +1,4 @@
-// What can be said about a data directory before RocksDB touches it.
+// Checks a data directory before RocksDB touches it.
 //
 //   FORESHOCK_RETURN_IF_ERROR(PrepareDirectory("/var/lib/foreshock"));   // exists, ours, writable
 #pragma once
@@ -12,26 +12,27 @@
 
 namespace foreshock::store {
 
-// Creates the directory if only its last part is missing, and checks that it is empty or looks like
-// a RocksDB directory, and that a file can be written in it. Errors as OpenStore.
+// Creates the directory if only its last part is missing. Checks that it is empty or looks like a
+// RocksDB directory, and that a file can be written in it. Errors as OpenStore.
 absl::Status PrepareDirectory(const std::string& directory);
 
-// True if there is a RocksDB database in it (a file CURRENT).
+// Whether there is a RocksDB database in it (a file CURRENT).
 bool HasDatabase(const std::string& directory);
 
-// Writes `bytes` into a file without a name and lets it go: ResourceExhausted when there is no
-// room, PermissionDenied when nothing may be written.
+// Writes `bytes` into a file without a name, which goes at once. ResourceExhausted: there is no
+// room. PermissionDenied: nothing may be written.
 absl::Status ProbeWrite(const std::string& directory, uint64_t bytes);
 
-// The process that holds RocksDB's lock on the directory; 0: none, or not known. Must not be called
-// while this process holds it: POSIX drops a process's locks with the first descriptor it closes.
+// Returns the process that holds RocksDB's lock on the directory; 0: none, or not known. Must not
+// be called while this process holds it: POSIX drops the locks of a process on a file when the
+// process closes any descriptor of that file.
 pid_t LockHolder(const std::string& directory);
 
-// Where damaged logs are kept for whoever wants to look into them: a folder in the directory.
+// The folder in the directory where damaged logs are kept for people to look into.
 std::string KeptLogs(const std::string& directory);
-// Keeps the logs there as they are now (as hard links), beside those that are there already.
+// Adds the present logs to that folder, as hard links.
 absl::Status KeepLogs(const std::string& directory);
-// Forgets those that are still logs of the database.
+// Removes from that folder the logs that the database still has.
 void DropKeptLogs(const std::string& directory);
 
 // Sum of the file sizes.

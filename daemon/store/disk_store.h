@@ -1,4 +1,4 @@
-// A store on a disk, and what an operator does with it beside reading and writing.
+// A store on a disk, with what an operator needs: retention, usage, verification, backups.
 //
 //   FORESHOCK_ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> store,
 //                              OpenDiskStore({.directory = path}));
@@ -21,8 +21,8 @@
 
 namespace foreshock {
 
-// What takes how much room. Bytes of rows are of keys and values as they were written; on the disk
-// they may be compressed, and be there twice until they are compacted.
+// How much room everything takes. Bytes of rows count keys and values as they were written. On the
+// disk they may be compressed, and may be there twice until they are compacted.
 struct StoreUsage {
   struct Rows {
     uint64_t rows = 0;
@@ -49,11 +49,11 @@ struct StoreUsage {
     uint64_t downsampled_points = 0;  // that the parts are made of
     Rows steps{};                     // chunks of step rows
     uint64_t step_rows = 0;
-    std::optional<int64_t> first_step{};  // of the step rows that are there
+    std::optional<int64_t> first_step{};  // of the step rows
     std::optional<int64_t> last_step{};
-    int64_t oldest_unix_ns = 0;  // of the same; 0: not known
+    int64_t oldest_unix_ns = 0;  // of the step rows; 0: not known
     int64_t newest_unix_ns = 0;
-    // The greatest of its attempts, if retention has been at work: before it points may be coarser.
+    // The greatest of its attempts. Points before it may be downsampled; unset: all are raw.
     std::optional<int64_t> raw_from{};
   };
   std::vector<Family> families{};
@@ -64,32 +64,32 @@ struct StoreUsage {
 // Thread-safe, as Store is.
 class DiskStore : public Store {
  public:
-  // All are called by the thread that retains.
+  // The thread that calls Retain calls them.
   struct RetentionHooks {
-    // Deletes a run that is empty and past alerts_for: the caller's, who knows who is connected to
-    // it. A failure leaves the run for the next pass.
+    // Deletes a run that is empty and older than alerts_for. The caller does it, because it knows
+    // which ranks are connected. After a failure the next pass tries again.
     std::function<absl::Status(const std::string& run)> delete_run{};
-    std::function<bool()> go_on{};  // asked between batches; false: Aborted
+    std::function<bool()> go_on{};  // is called between batches; false: Aborted
   };
   // Does what retention.h decides at `now`, in small batches beside reads and writes, until nothing
-  // is left to do. Safe to interrupt anywhere: what is done is done, the rest comes up again. One
-  // pass at a time. Errors: as Write; Aborted when told to stop or a run is deleted meanwhile.
+  // is left to do. It may be interrupted anywhere; the next pass does the rest. One pass runs at a
+  // time. Errors as Write; Aborted when `go_on` returns false or a run is deleted meanwhile.
   virtual absl::StatusOr<RetentionResult> Retain(const RetentionOptions& options, absl::Time now,
                                                  const RetentionHooks& hooks) = 0;
 
-  // Reads all rows. DataLoss names a corrupt one: Verify says more.
+  // Reads all rows. DataLoss names a corrupt one; Verify says more.
   virtual absl::StatusOr<StoreUsage> Usage() const = 0;
 
-  // Reads everything there is at this moment and checks it (verify.h). Goes on after a fault; an
-  // error only when it cannot go on, or was told not to.
+  // Checks everything that is stored at this moment (verify.h). It goes on after a fault. It is an
+  // error only if it cannot go on, or is told not to.
   virtual absl::StatusOr<VerifyResult> Verify(const VerifyCallbacks& callbacks) const = 0;
 
   // Copies the store as it is at this moment into `directory` (backup.h), beside writes.
   virtual absl::StatusOr<BackupInfo> Backup(const std::string& directory) const = 0;
 };
 
-// OpenStore, for an operator. With options.read_only only Usage and Verify are of use: Retain is
-// FailedPrecondition, and so is Backup, which must hold files that a daemon may delete.
+// As OpenStore. With options.read_only, Retain is FailedPrecondition, and so is Backup: a daemon
+// that has the store open could delete files that the backup needs.
 absl::StatusOr<std::unique_ptr<DiskStore>> OpenDiskStore(const StoreOptions& options);
 
 }  // namespace foreshock

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/chunk_merger.h"
@@ -17,10 +17,10 @@
 namespace foreshock::store {
 namespace {
 
-// A batch is written when it has grown to this: some milliseconds of the writer's time.
+// A batch of this size is written. It takes some milliseconds of the writer's time.
 constexpr size_t kBatchBytes = 2u << 20;
 
-absl::Status CorruptHead(std::string_view key, std::string_view bytes) {
+absl::Status CorruptHead(absl::string_view key, absl::string_view bytes) {
   return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
 }
 
@@ -31,7 +31,7 @@ absl::StatusOr<RunFold> RunFold::Of(const ReadView& view, uint32_t run, uint64_t
   uint64_t points = 0;
   FORESHOCK_RETURN_IF_ERROR(
       view.ScanPrefix(Family::kHeads, RunPrefix(run),
-                      [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
+                      [&](absl::string_view key, absl::string_view bytes) -> absl::StatusOr<bool> {
                         HeadId id;
                         HeadReader head;
                         if (!DecodeHeadKey(key, &id) || !head.Open(bytes))
@@ -124,7 +124,7 @@ absl::Status RunFold::WriteAttempt(const Attempt& attempt, Commit commit,
              "points came too late, their steps have been downsampled; they are left out",
              {{"points", absl::StrCat(merger.left_out())}});
   }
-  // Ranges of successive folds do not overlap: overlapping ones would cost a reader their square.
+  // Ranges of successive folds do not overlap; n overlapping ones would cost a reader n^2.
   FORESHOCK_RETURN_IF_ERROR(
       FromRocks(batch.DeleteRange(view_->database().family(Family::kHeads),
                                   HeadKey({run_, attempt.number, attempt.first_seq}),

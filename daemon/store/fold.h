@@ -1,12 +1,13 @@
-// One fold: the oldest heads of a run turned from step order into series order and put into chunks.
+// One fold: turns the oldest heads of a run from step order into series order, and puts them into
+// chunks.
 //
 //   FORESHOCK_ASSIGN_OR_RETURN(RunFold fold, RunFold::Of(view, run, points_max));
 //   if (!fold.empty()) FORESHOCK_RETURN_IF_ERROR(fold.Write(commit));
 //
-// It goes to the database in several batches, so that none holds the writer up for long; the last
-// one removes the heads. Until then the heads win over what is in chunks already and say the same,
-// so a fold that ends in between (a crash, a full disk) has changed no answer, and is done again
-// from the start.
+// It writes several batches, so that none holds the writer up for long. The last one removes the
+// heads. Until then reads take the heads before the chunks, and both hold the same values. So a
+// fold that ends in between (a crash, a full disk) has changed no answer, and is repeated from the
+// start.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,7 @@ namespace foreshock::store {
 
 class RunFold {
  public:
-  // A batch to write, with how many heads it removes and how many points those hold. May answer no:
-  // the fold ends with that.
+  // Writes a batch, which removes so many heads with so many points. An error ends the fold.
   using Commit =
       absl::FunctionRef<absl::Status(rocksdb::WriteBatch* batch, uint64_t heads, uint64_t points)>;
 
@@ -37,11 +37,11 @@ class RunFold {
   static absl::StatusOr<RunFold> Of(const ReadView& view, uint32_t run, uint64_t points_max);
 
   bool empty() const { return attempts_.empty(); }
-  // These are all heads of the run at the view's moment.
+  // Whether the fold has all heads that the run has in the view.
   bool complete() const { return complete_; }
 
-  // Memory: 32 bytes per point, with the heads themselves, and the batch. Between two series
-  // `go_on` is asked; the fold ends with the error that it answers. Consumes the fold.
+  // Calls `go_on` between two series; its error ends the fold. Consumes the fold. Memory: 32 bytes
+  // per point, which includes the heads, and the batch.
   absl::Status Write(Commit commit, absl::FunctionRef<absl::Status()> go_on);
 
  private:
@@ -54,16 +54,16 @@ class RunFold {
     uint64_t first_seq = 0;
     uint64_t last_seq = 0;
     uint64_t points = 0;
-    std::vector<Head> heads{};  // in the order of their writing
+    std::vector<Head> heads{};  // in the order in which they were written
   };
-  // One point of an attempt, behind its series.
+  // One point of an attempt, without its series.
   struct Cell {
     uint32_t head = 0;
     uint32_t flags = 0;
     double value = 0;
   };
-  // The points of an attempt by series: those of series s are cells[starts[s]] to
-  // cells[starts[s + 1]], in the order of their writing.
+  // The points of an attempt by series. Those of series s are cells[starts[s]] up to, not
+  // including, cells[starts[s + 1]], in the order in which they were written.
   struct Columns {
     std::vector<uint32_t> starts{};
     std::vector<Cell> cells{};

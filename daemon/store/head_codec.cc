@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "absl/strings/string_view.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/row_codec.h"
 
@@ -24,7 +25,7 @@ std::string EncodeHead(const StepRow& row, absl::Span<const HeadPoint> points) {
   return bytes;
 }
 
-bool HeadReader::Open(std::string_view bytes) {
+bool HeadReader::Open(absl::string_view bytes) {
   rest_ = bytes;
   series_ = 0;
   row_ = {};

@@ -1,4 +1,4 @@
-// Head rows: a closed step as it was written, until its points are in chunks.
+// Head rows. A head is a closed step as it was written; it stays until its points are in chunks.
 //
 //   std::string row = EncodeHead(step_row, points);
 //   HeadReader head;
@@ -12,8 +12,8 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/model/step.h"
@@ -27,20 +27,20 @@ struct HeadPoint {
   Storage storage = Storage::kF64;  // of an encoded point; not read back
 };
 
-// `points` in rising order of their series, each once.
+// `points`: each series once, in rising order.
 std::string EncodeHead(const StepRow& row, absl::Span<const HeadPoint> points);
 
 class HeadReader {
  public:
   // Reads the step row. `bytes` must outlive the reader.
-  bool Open(std::string_view bytes);
+  bool Open(absl::string_view bytes);
 
   const StepRow& row() const { return row_; }  // attempt 0
-  uint64_t points() const { return points_; }  // in all
+  uint64_t points() const { return points_; }  // how many it has
 
-  // The next point; false at the end and where the row is corrupt.
+  // Reads the next point; false at the end, and where the row is corrupt.
   bool Next(HeadPoint* point);
-  // After the last Next: nothing is missing and nothing is left.
+  // After the last Next: whether the row had all its points and nothing behind them.
   bool whole() const { return left_ == 0 && rest_.empty(); }
 
  private:
@@ -48,7 +48,7 @@ class HeadReader {
   uint64_t points_ = 0;
   uint64_t left_ = 0;
   uint32_t series_ = 0;
-  std::string_view rest_;
+  absl::string_view rest_;
 };
 
 }  // namespace foreshock::store

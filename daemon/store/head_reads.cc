@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/head_codec.h"
 #include "daemon/store/key_codec.h"
@@ -15,30 +15,29 @@
 namespace foreshock::store {
 namespace {
 
-// Visits the heads inside the stretches in the order of their writing, with the stretch's index.
+// Visits the heads inside the stretches, with the stretch's index, in the order of their writing.
 absl::Status VisitHeads(const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
                         absl::FunctionRef<bool(size_t stretch, HeadReader* head)> visit) {
   absl::flat_hash_set<uint32_t> done;
   for (const Stretch& of_attempt : stretches) {
     if (!done.insert(of_attempt.attempt).second) continue;
-    FORESHOCK_RETURN_IF_ERROR(
-        view.ScanPrefix(Family::kHeads, HeadPrefix(run, of_attempt.attempt),
-                        [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
-                          HeadReader head;
-                          bool whole = head.Open(bytes);
-                          for (size_t i = 0; whole && i < stretches.size(); ++i) {
-                            const Stretch& stretch = stretches[i];
-                            const int64_t step = head.row().step;
-                            if (stretch.attempt == of_attempt.attempt && stretch.first <= step &&
-                                step <= stretch.last) {
-                              whole = visit(i, &head);
-                              break;
-                            }
-                          }
-                          if (!whole)
-                            return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
-                          return true;
-                        }));
+    FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
+        Family::kHeads, HeadPrefix(run, of_attempt.attempt),
+        [&](absl::string_view key, absl::string_view bytes) -> absl::StatusOr<bool> {
+          HeadReader head;
+          bool whole = head.Open(bytes);
+          for (size_t i = 0; whole && i < stretches.size(); ++i) {
+            const Stretch& stretch = stretches[i];
+            const int64_t step = head.row().step;
+            if (stretch.attempt == of_attempt.attempt && stretch.first <= step &&
+                step <= stretch.last) {
+              whole = visit(i, &head);
+              break;
+            }
+          }
+          if (!whole) return CorruptRow(FamilyName(Family::kHeads), key, "head", bytes);
+          return true;
+        }));
   }
   return absl::OkStatus();
 }
@@ -68,7 +67,7 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
   std::vector<OpenRows<ChunkPoint>> open(series.size(), OpenRows<ChunkPoint>(stretches.size()));
   if (series.empty()) return open;
   FORESHOCK_RETURN_IF_ERROR(VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
-    // Both are in rising order of the series; what comes after the last wanted one is not read.
+    // Both are in rising order of the series. Points after the last wanted series are not read.
     size_t wanted = 0;
     HeadPoint point;
     while (head->Next(&point)) {

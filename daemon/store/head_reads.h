@@ -1,5 +1,5 @@
-// What a read needs of the heads: the rows of closed steps that are not in chunks yet, turned from
-// step order into series order.
+// Reads heads: the rows of closed steps that are not in chunks yet, turned from step order into
+// series order.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace foreshock::store {
 
-// For every stretch, in its order: rows inside it, in step order, each step once (the newest).
+// Per stretch: the rows inside it, in step order. Each step is there once, as it was written last.
 template <typename Row>
 using OpenRows = std::vector<std::vector<Row>>;
 
-// The points of the wanted series, by their place in `series` (ids in rising order) and then by
-// stretch. Reads the heads of the stretches' attempts once. DataLoss names a corrupt head.
+// Returns the points of the series by their place in `series` (ids in rising order), then by
+// stretch. It reads the heads of the stretches' attempts once. DataLoss names a corrupt head.
 absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
     const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
     absl::Span<const uint32_t> series);
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
 absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
                                                 absl::Span<const Stretch> stretches);
 
-// Sorts rows that are in the order of their writing by step, and keeps the last of each step.
+// Sorts rows by step. Rows come in the order of their writing, and the last of each step is kept.
 template <typename Row>
 void KeepNewest(std::vector<Row>* rows);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
@@ -22,7 +23,7 @@ absl::Status ScanSeries(const ReadView& view, uint32_t run,
                         absl::FunctionRef<void(SeriesKey, uint32_t)> visit) {
   return view.ScanPrefix(
       Family::kRows, KindPrefix(run, RowKind::kSeries),
-      [&visit](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+      [&visit](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
         uint32_t run_of_key = 0;
         uint32_t id = 0;
         SeriesKey series;

@@ -1,12 +1,12 @@
-// The writer's knowledge of ids: runs by name, series by key within a run. Rows hold the ids, so a
-// point costs a byte of id instead of its series' names.
+// The ids of runs by name, and of series by key within a run. Rows hold ids, so a point costs a
+// byte of id instead of the names of its series.
 //
 //   ids.BeginStep(run);
 //   FORESHOCK_ASSIGN_OR_RETURN(const IdTable::Series* series,
 //                              ids.FindOrAddSeries(view, run, key, &batch, rows));
 //
 // New ids go into the batch that uses them, so both are stored or neither. After a batch that was
-// not stored the table knows ids that do not exist: Load again. Only on the writer's thread.
+// not stored the table must be loaded again: it knows ids that do not exist. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -35,24 +35,24 @@ class IdTable {
     uint32_t id = 0;
     Storage storage = Storage::kF64;
     double precision = 0;  // that the catalogue declares
-    // The series that came after it in the last step: a step is like the one before, so most
-    // series are found by one comparison.
+    // The series that came after it in the last step. Steps are alike, so one comparison finds most
+    // series.
     std::pair<const SeriesKey, Series>* next = nullptr;
   };
-  using SeriesByKey = absl::node_hash_map<SeriesKey, Series>;  // entries point at one another
+  using SeriesByKey = absl::node_hash_map<SeriesKey, Series>;  // entries point to each other
 
   struct RunEntry {
     uint32_t id = 0;
     uint32_t series = 0;  // how many there are
     uint32_t next_series = 1;
     uint64_t last_used = 0;
-    // Read when first needed, dropped when other runs need the room.
+    // Is read when first needed, and dropped when other runs need the room.
     std::optional<SeriesByKey> by_key;
-    SeriesByKey::value_type* first = nullptr;  // of a step
-    SeriesByKey::value_type* last = nullptr;   // that was found in this step
+    SeriesByKey::value_type* first = nullptr;  // series of a step
+    SeriesByKey::value_type* last = nullptr;   // series that was found in this step
   };
 
-  // All series of all cached runs together, about 170 bytes each; one run may exceed it.
+  // `cached_series_max`: of all cached runs together, about 170 bytes each. One run may exceed it.
   explicit IdTable(size_t cached_series_max) : cached_series_max_(cached_series_max) {}
 
   // Reads the runs and counts their series.
@@ -60,17 +60,17 @@ class IdTable {
 
   // nullptr if there is no such run. Valid until Load or Forget.
   RunEntry* FindRun(const std::string& name);
-  // Puts `row` under the run's id, a new one if need be.
+  // Puts `row` under the run's id, or under a new id.
   absl::Status PutRun(const model::RunRow& row, rocksdb::WriteBatch* batch,
                       rocksdb::ColumnFamilyHandle* rows);
-  // Before the series of a step are looked up.
+  // Is called before the series of a step are looked up.
   void BeginStep(RunEntry* run) { run->last = nullptr; }
   // Valid until the next call.
   absl::StatusOr<const Series*> FindOrAddSeries(const ReadView& view, RunEntry* run,
                                                 const SeriesKey& key, rocksdb::WriteBatch* batch,
                                                 rocksdb::ColumnFamilyHandle* rows);
   void Forget(const std::string& name);
-  // The run stays.
+  // Forgets the series; the run stays.
   void ForgetSeries(const std::string& name);
 
   // Of all runs.

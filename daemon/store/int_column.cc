@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/base/attributes.h"
+#include "absl/strings/string_view.h"
 #include "daemon/store/bit_stream.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/predictor.h"
@@ -24,9 +25,9 @@ constexpr int kPeekBits = 57;
 
 constexpr uint64_t LowBits(int bits) { return (uint64_t{1} << bits) - 1; }
 
-// How many low bits of the next residual are stored plainly: what a geometric distribution of the
-// residuals so far would ask for, the newest left out (so that a decoder need not wait for it).
-// Their mean runs over about 32 of them.
+// Chooses how many low bits of the next residual are stored plainly: the best number for a
+// geometric distribution with the mean of about the last 32 residuals. The newest residual is left
+// out, so that a decoder need not wait for it.
 class RiceState {
  public:
   explicit RiceState(int low_bits)
@@ -58,7 +59,7 @@ void PutRice(uint64_t residual, int low_bits, BitWriter* bits) {
   bits->Put(residual & LowBits(low_bits), low_bits);
 }
 
-// False: no Rice code.
+// False: the bits are no Rice code.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool TakeRice(int low_bits, BitReader* bits,
                                                   uint64_t* residual) {
   const uint64_t word = bits->Peek();
@@ -83,7 +84,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool TakeRice(int low_bits, BitReader* bits,
   return quotient == kRiceEscape;
 }
 
-// Where the difference that leads to value `i` ends to repeat.
+// Returns the last value up to which the difference that leads to value `i` repeats.
 size_t SameDifference(absl::Span<const int64_t> values, size_t i) {
   size_t end = i + 1;
   while (end < values.size() &&
@@ -93,7 +94,7 @@ size_t SameDifference(absl::Span<const int64_t> values, size_t i) {
   return std::min(end, values.size());
 }
 
-// The `values` after the first, as (difference, how often) pairs. Stops beyond `bytes_max`.
+// Writes the values after the first as pairs (difference, how often). Stops beyond `bytes_max`.
 bool PutSegments(absl::Span<const int64_t> values, size_t bytes_max, std::string* out) {
   const size_t begin = out->size();
   for (size_t i = 1; i < values.size();) {
@@ -106,7 +107,7 @@ bool PutSegments(absl::Span<const int64_t> values, size_t bytes_max, std::string
   return true;
 }
 
-bool TakeSegments(std::string_view* in, absl::Span<int64_t> values) {
+bool TakeSegments(absl::string_view* in, absl::Span<int64_t> values) {
   for (size_t i = 1; i < values.size();) {
     uint64_t difference = 0;
     uint64_t repeats = 0;
@@ -120,7 +121,7 @@ bool TakeSegments(std::string_view* in, absl::Span<int64_t> values) {
   return true;
 }
 
-// About the bits that the residuals of a predictor take.
+// Estimates how many bits the residuals of a predictor take.
 template <typename Predictor>
 uint64_t Cost(absl::Span<const int64_t> values, Predictor predictor) {
   uint64_t bits = 0;
@@ -148,7 +149,7 @@ void PutResiduals(absl::Span<const int64_t> values, int low_bits, Predictor pred
 }
 
 template <typename Predictor>
-bool TakeResiduals(std::string_view* in, int low_bits, Predictor predictor,
+bool TakeResiduals(absl::string_view* in, int low_bits, Predictor predictor,
                    absl::Span<int64_t> values) {
   RiceState rice(low_bits);
   BitReader bits(*in);
@@ -181,7 +182,7 @@ void PutColumn(absl::Span<const int64_t> values, std::string* out) {
     if (difference != 0) PutVarint(ZigZag(difference), out);
     return;
   }
-  // A predictor costs at least a bit a value.
+  // A predictor takes at least a bit per value.
   start(kSegments);
   if (PutSegments(values, values.size() / 8, out)) return;
   uint64_t best = 0;
@@ -203,7 +204,7 @@ void PutColumn(absl::Span<const int64_t> values, std::string* out) {
   WithPredictor(best, [&](auto predictor) { PutResiduals(values, low_bits, predictor, out); });
 }
 
-bool TakeColumn(std::string_view* in, absl::Span<int64_t> values) {
+bool TakeColumn(absl::string_view* in, absl::Span<int64_t> values) {
   uint64_t form = 0;
   uint64_t first = 0;
   if (!TakeFixed(1, in, &form) || !TakeVarint(kU64Max, in, &first)) return false;

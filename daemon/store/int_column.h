@@ -6,21 +6,21 @@
 //   std::vector<int64_t> back(count);
 //   if (!TakeColumn(absl::MakeSpan(back), &in)) return false;
 //
-// Constants, lines and long runs of either cost a few bytes whatever their length; noise costs
-// about its entropy. Pure functions; any integers, arithmetic wraps.
+// Constants, lines, and long pieces of either take a few bytes whatever their length. Noise takes
+// about its entropy. Pure functions for any integers; arithmetic wraps.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace foreshock::store {
 
-// Of at least one value.
+// Takes at least one value.
 void PutColumn(absl::Span<const int64_t> values, std::string* out);
-// Cuts a column of values.size() off the front of `in`. False: that is not one.
-bool TakeColumn(std::string_view* in, absl::Span<int64_t> values);
+// Cuts a column of values.size() values off the front of `in`; false: there is none.
+bool TakeColumn(absl::string_view* in, absl::Span<int64_t> values);
 
 }  // namespace foreshock::store

@@ -18,15 +18,15 @@ class KeyWriter {
   KeyWriter& U64(uint64_t value) { return BigEndian(value, 8); }
   KeyWriter& I32(int32_t value) { return U32(static_cast<uint32_t>(value) ^ (1u << 31)); }
   KeyWriter& I64(int64_t value) { return U64(static_cast<uint64_t>(value) ^ (uint64_t{1} << 63)); }
-  // Escaped, without its end: what all strings that start with `text` start with.
-  KeyWriter& StringPrefix(std::string_view text) {
+  // Writes `text` escaped but without its end: all strings that start with `text` start with this.
+  KeyWriter& StringPrefix(absl::string_view text) {
     for (const char c : text) {
       key_.push_back(c);
       if (c == kEscape) key_.push_back(kEscapedZero);
     }
     return *this;
   }
-  KeyWriter& String(std::string_view text) {
+  KeyWriter& String(absl::string_view text) {
     StringPrefix(text);
     key_.push_back(kEscape);
     key_.push_back(kEnd);
@@ -47,7 +47,7 @@ class KeyWriter {
 
 class KeyReader {
  public:
-  explicit KeyReader(std::string_view key) : rest_(key) {}
+  explicit KeyReader(absl::string_view key) : rest_(key) {}
 
   bool U8(uint8_t* value) {
     uint64_t wide = 0;
@@ -108,7 +108,7 @@ class KeyReader {
     return true;
   }
 
-  std::string_view rest_;
+  absl::string_view rest_;
 };
 
 KeyWriter Row(uint32_t run, RowKind kind) { return KeyWriter().U32(run).Kind(kind); }
@@ -121,7 +121,7 @@ bool IsUnit(uint8_t value) {
 
 std::string FormatKey() { return Row(kStoreRun, RowKind::kFormat).Take(); }
 
-std::string RunKey(std::string_view name) {
+std::string RunKey(absl::string_view name) {
   return Row(kStoreRun, RowKind::kRun).String(name).Take();
 }
 
@@ -132,16 +132,16 @@ std::string AttemptKey(uint32_t run, uint32_t attempt) {
 }
 
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
-                    std::string_view client_instance) {
+                    absl::string_view client_instance) {
   return Row(run, RowKind::kRank).U32(attempt).U32(rank).String(client_instance).Take();
 }
 
-std::string AlertKey(uint32_t run, std::string_view alert_id) {
+std::string AlertKey(uint32_t run, absl::string_view alert_id) {
   return Row(run, RowKind::kAlert).String(alert_id).Take();
 }
 
 std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind,
-                     std::string_view name, std::string_view detail) {
+                     absl::string_view name, absl::string_view detail) {
   KeyWriter key = Row(run, RowKind::kEvent);
   return key.I64(step).U32(attempt).U32(kind).String(name).String(detail).Take();
 }
@@ -191,26 +191,26 @@ std::string ChunkKey(const ChunkId& id) {
   return key;
 }
 
-bool DecodeRunOfKey(std::string_view key, uint32_t* run) {
+bool DecodeRunOfKey(absl::string_view key, uint32_t* run) {
   KeyReader reader(key);
   return reader.U32(run) && !reader.AtEnd();
 }
 
-bool DecodeAttemptOfKey(std::string_view key, uint32_t* attempt) {
+bool DecodeAttemptOfKey(absl::string_view key, uint32_t* attempt) {
   KeyReader reader(key);
   uint32_t run = 0;
   uint8_t kind = 0;
   return reader.U32(&run) && reader.U8(&kind) && reader.U32(attempt);
 }
 
-bool DecodeRunKey(std::string_view key, std::string* name) {
+bool DecodeRunKey(absl::string_view key, std::string* name) {
   KeyReader reader(key);
   uint32_t run = 0;
   return reader.U32(&run) && run == kStoreRun && reader.Kind(RowKind::kRun) &&
          reader.String(name) && reader.AtEnd();
 }
 
-bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series) {
+bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, SeriesKey* series) {
   KeyReader reader(key);
   uint8_t unit = 0;
   if (!(reader.U32(run) && reader.Kind(RowKind::kSeries) && reader.String(&series->indicator) &&
@@ -222,19 +222,19 @@ bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series) 
   return true;
 }
 
-bool DecodeReportKey(std::string_view key, ReportId* id) {
+bool DecodeReportKey(absl::string_view key, ReportId* id) {
   KeyReader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.I64(&id->step) &&
          reader.U32(&id->rank) && reader.String(&id->client_instance) && reader.U64(&id->seq) &&
          reader.AtEnd();
 }
 
-bool DecodeHeadKey(std::string_view key, HeadId* id) {
+bool DecodeHeadKey(absl::string_view key, HeadId* id) {
   KeyReader reader(key);
   return reader.U32(&id->run) && reader.U32(&id->attempt) && reader.U64(&id->seq) && reader.AtEnd();
 }
 
-bool DecodeChunkKey(std::string_view key, ChunkId* id) {
+bool DecodeChunkKey(absl::string_view key, ChunkId* id) {
   KeyReader reader(key);
   int64_t last = 0;
   if (!(reader.U32(&id->run) && reader.U32(&id->series) && reader.U32(&id->attempt) &&
@@ -254,7 +254,7 @@ std::string KindPrefix(uint32_t run, RowKind kind, uint32_t attempt) {
   return Row(run, kind).U32(attempt).Take();
 }
 
-std::string SeriesPrefix(uint32_t run, std::string_view indicator_prefix) {
+std::string SeriesPrefix(uint32_t run, absl::string_view indicator_prefix) {
   return Row(run, RowKind::kSeries).StringPrefix(indicator_prefix).Take();
 }
 

@@ -1,25 +1,26 @@
-// Keys of the store, as bytes whose order is the order of what they say. Layout with worked
-// examples: docs/formats/store.md.
+// Keys of the store, as bytes that sort as their fields do. Layout with worked examples:
+// docs/formats/store.md.
 //
 //   std::string key = HeadKey({.run = 1, .attempt = 1, .seq = 12});
 //   HeadId id;
 //   if (!DecodeHeadKey(key, &id)) return CorruptRow("heads", key, "key", value);
 //
 // Integers are big-endian, signed ones with the sign bit flipped. Strings have 00 escaped as 00 FF
-// and end with 00 01, so that a prefix sorts first. Decoders take exactly one whole key and answer
-// false to anything else. Pure functions.
+// and end with 00 01, so that a prefix sorts first. Decoders take exactly one whole key and return
+// false for anything else. Pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "daemon/model/series.h"
 #include "daemon/store/window.h"
 
 namespace foreshock::store {
 
-// Kind of a row in the column family `default`; the byte after the run id. Stored: never change.
+// Kind of a row in the column family `default`, the byte after the run id. It is stored: never
+// change it.
 enum class RowKind : char {
   kFormat = 'F',        // run 0
   kRun = 'R',           // run 0, name
@@ -65,14 +66,14 @@ struct ReportId {
 
 // Column family `default`.
 std::string FormatKey();
-std::string RunKey(std::string_view name);
+std::string RunKey(absl::string_view name);
 std::string SilencesKey();
 std::string AttemptKey(uint32_t run, uint32_t attempt);
 std::string RankKey(uint32_t run, uint32_t attempt, uint32_t rank,
-                    std::string_view client_instance);
-std::string AlertKey(uint32_t run, std::string_view alert_id);
+                    absl::string_view client_instance);
+std::string AlertKey(uint32_t run, absl::string_view alert_id);
 std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind,
-                     std::string_view name, std::string_view detail);
+                     absl::string_view name, absl::string_view detail);
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer);
 std::string JudgingKey(uint32_t run);
 std::string RetentionKey(uint32_t run, uint32_t attempt);
@@ -80,33 +81,34 @@ std::string SeriesRowKey(uint32_t run, const SeriesKey& series);
 // The other column families.
 std::string ReportKey(const ReportId& id);
 std::string HeadKey(const HeadId& id);
-// Ordered by the last step of the window, so that one forward seek finds the chunk of a step.
+// Sorts by the last step of the window, so that one forward seek finds the chunk of a step.
 std::string ChunkKey(const ChunkId& id);
-// Before every chunk of (run, series, attempt) that ends at `last` or later, after all others.
+// Sorts before every chunk of (run, series, attempt) that ends at `last` or later, and after those
+// that end earlier.
 std::string ChunkBoundary(uint32_t run, uint32_t series, uint32_t attempt, int64_t last);
 
-// What every key begins with, in every family: the run, and at least one byte after it.
-bool DecodeRunOfKey(std::string_view key, uint32_t* run);
-// Of a row of `default` whose key goes on with an attempt.
-bool DecodeAttemptOfKey(std::string_view key, uint32_t* attempt);
-bool DecodeRunKey(std::string_view key, std::string* name);
-bool DecodeSeriesRowKey(std::string_view key, uint32_t* run, SeriesKey* series);
-bool DecodeReportKey(std::string_view key, ReportId* id);
-bool DecodeHeadKey(std::string_view key, HeadId* id);
-bool DecodeChunkKey(std::string_view key, ChunkId* id);
+// Reads the run of any key in any family: it must have at least one byte after the run.
+bool DecodeRunOfKey(absl::string_view key, uint32_t* run);
+// Reads the attempt of a row of `default` whose key has one after the kind.
+bool DecodeAttemptOfKey(absl::string_view key, uint32_t* attempt);
+bool DecodeRunKey(absl::string_view key, std::string* name);
+bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, SeriesKey* series);
+bool DecodeReportKey(absl::string_view key, ReportId* id);
+bool DecodeHeadKey(absl::string_view key, HeadId* id);
+bool DecodeChunkKey(absl::string_view key, ChunkId* id);
 
 // Prefixes to scan by.
 std::string RunPrefix(uint32_t run);                 // every family
 std::string KindPrefix(uint32_t run, RowKind kind);  // `default`
 std::string KindPrefix(uint32_t run, RowKind kind, uint32_t attempt);
 // Series whose indicator starts with `indicator_prefix`.
-std::string SeriesPrefix(uint32_t run, std::string_view indicator_prefix);
+std::string SeriesPrefix(uint32_t run, absl::string_view indicator_prefix);
 std::string OpenPrefix(uint32_t run, uint32_t attempt);  // `open`
 std::string OpenPrefix(uint32_t run, uint32_t attempt, int64_t step);
 std::string HeadPrefix(uint32_t run, uint32_t attempt);                    // `heads`
 std::string ChunkPrefix(uint32_t run, uint32_t series, uint32_t attempt);  // `chunks`
 
-// The first key after every key that starts with `prefix`; empty when there is none.
+// Returns the first key after all keys that start with `prefix`; empty: there is none.
 std::string PrefixEnd(std::string prefix);
 
 }  // namespace foreshock::store

@@ -1,4 +1,4 @@
-// What DiskStore answers as messages of AdminService.
+// Turns the answers of DiskStore into messages of AdminService.
 #pragma once
 
 #include "daemon/store/disk_store.h"

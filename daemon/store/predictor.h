@@ -1,5 +1,5 @@
-// Integer predictors of the next value of a column: Next() says it, Add() tells what came. All
-// arithmetic wraps, so that encoder and decoder agree on any input.
+// Integer predictors of a column. Next() predicts the next value, Add() takes the real one.
+// Arithmetic wraps, so that encoder and decoder agree on any input.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ constexpr int64_t WrapSub(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-// A running mean that moves by 2^-kShift of each error; kShift 0 is the last value. For noise about
-// a level.
+// A running mean that moves by 2^-kShift of each error; with kShift 0 it is the last value. Suits
+// noise around a level.
 template <int kShift>
 class LevelPredictor {
  public:
@@ -25,7 +25,7 @@ class LevelPredictor {
   int64_t scaled_ = 0;  // the mean times 2^kShift
 };
 
-// The last value plus a running mean of the differences. For clocks and smooth curves.
+// The last value plus a running mean of the differences. Suits clocks and smooth curves.
 template <int kShift>
 class SlopePredictor {
  public:
@@ -40,8 +40,8 @@ class SlopePredictor {
   int64_t scaled_ = 0;  // the mean difference times 2^kShift
 };
 
-// Calls `use` with the predictor of this number, freshly made, if there is one. Numbers are stored:
-// never renumber.
+// Calls `use` with a new predictor of this number, if there is one. Numbers are stored and never
+// change.
 inline constexpr uint64_t kPredictors = 6;
 template <typename Use>
 void WithPredictor(uint64_t number, Use&& use) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "daemon/store/key_codec.h"
 #include "daemon/store/rocks_status.h"
 #include "daemon/store/row_codec.h"
@@ -13,7 +14,7 @@
 namespace foreshock::store {
 namespace {
 
-std::string_view StdView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+absl::string_view View(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 // Counts the damage that the status tells of, and returns the status.
 absl::Status Noted(DamageWatch* damage, absl::Status status) {
@@ -21,9 +22,9 @@ absl::Status Noted(DamageWatch* damage, absl::Status status) {
   return status;
 }
 
-absl::StatusOr<std::string_view> Unsealed(DamageWatch* damage, Family family, std::string_view key,
-                                          std::string_view value) {
-  std::string_view row = value;
+absl::StatusOr<absl::string_view> Unsealed(DamageWatch* damage, Family family,
+                                           absl::string_view key, absl::string_view value) {
+  absl::string_view row = value;
   if (!Unseal(key, &row)) {
     return Noted(damage, WrongChecksum(FamilyName(family), key, value));
   }
@@ -56,7 +57,7 @@ absl::StatusOr<std::optional<std::string>> ReadView::Get(Family family,
     return Noted(&lease_->damage(),
                  FromRocks(got, absl::StrCat("store: cannot read family ", FamilyName(family))));
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
+  FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view row,
                              Unsealed(&lease_->damage(), family, key, value));
   value.resize(row.size());
   return value;
@@ -71,9 +72,9 @@ absl::Status ReadView::Scan(Family family, const std::string& begin, const std::
   const std::unique_ptr<rocksdb::Iterator> it(
       lease_->db()->NewIterator(options, lease_->family(family)));
   for (it->Seek(begin); it->Valid(); it->Next()) {
-    const std::string_view key = StdView(it->key());
-    FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row,
-                               Unsealed(&lease_->damage(), family, key, StdView(it->value())));
+    const absl::string_view key = View(it->key());
+    FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view row,
+                               Unsealed(&lease_->damage(), family, key, View(it->value())));
     FORESHOCK_ASSIGN_OR_RETURN(const bool more, visit(key, row));
     if (!more) return absl::OkStatus();
   }
@@ -88,7 +89,7 @@ absl::Status ReadView::ScanPrefix(Family family, const std::string& prefix, Visi
 absl::Status ReadView::ScanRuns(
     absl::FunctionRef<absl::Status(uint32_t id, const model::RunRow& row)> visit) const {
   return ScanPrefix(Family::kRows, KindPrefix(kStoreRun, RowKind::kRun),
-                    [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                    [&](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
                       uint32_t id = 0;
                       model::RunRow row;
                       if (!DecodeRun(value, &id, &row)) {
@@ -138,8 +139,8 @@ RowIterator::RowIterator(const ReadView& view, Family family, const std::string&
   it_.reset(view.lease_->db()->NewIterator(options, view.lease_->family(family)));
 }
 
-absl::StatusOr<std::string_view> RowIterator::Value() const {
-  return Unsealed(damage_, family_, key(), StdView(it_->value()));
+absl::StatusOr<absl::string_view> RowIterator::Value() const {
+  return Unsealed(damage_, family_, key(), View(it_->value()));
 }
 
 absl::Status RowIterator::status() const {
@@ -158,7 +159,7 @@ absl::Status NoSuchRun(const std::string& run, const std::vector<std::string>& n
   return absl::NotFoundError(absl::StrCat("no run \"", run, "\"; ", list));
 }
 
-absl::Status ParseRow(Family family, std::string_view key, std::string_view value,
+absl::Status ParseRow(Family family, absl::string_view key, absl::string_view value,
                       google::protobuf::MessageLite* message) {
   if (message->ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return absl::OkStatus();

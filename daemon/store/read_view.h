@@ -8,12 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/model/rows.pb.h"
 #include "daemon/store/database_holder.h"
@@ -29,7 +29,7 @@ class ReadView {
  public:
   // Returns true for more, false to stop, or why the row cannot be read.
   using Visit =
-      absl::FunctionRef<absl::StatusOr<bool>(std::string_view key, std::string_view value)>;
+      absl::FunctionRef<absl::StatusOr<bool>(absl::string_view key, absl::string_view value)>;
 
   static absl::StatusOr<ReadView> Of(const DatabaseHolder& holder);
   // A view of a database that outlives it.
@@ -78,9 +78,9 @@ class RowIterator {
   void Next() { it_->Next(); }
 
   bool Valid() const { return it_->Valid(); }
-  std::string_view key() const { return {it_->key().data(), it_->key().size()}; }
+  absl::string_view key() const { return {it_->key().data(), it_->key().size()}; }
   // The value without its checksum, as ReadView gives it.
-  absl::StatusOr<std::string_view> Value() const;
+  absl::StatusOr<absl::string_view> Value() const;
   // Says why it is not valid; OK at the end.
   absl::Status status() const;
 
@@ -98,7 +98,7 @@ class RowIterator {
 absl::Status NoSuchRun(const std::string& run, const std::vector<std::string>& names);
 
 // Parses the message of one row; DataLoss names the key.
-absl::Status ParseRow(Family family, std::string_view key, std::string_view value,
+absl::Status ParseRow(Family family, absl::string_view key, absl::string_view value,
                       google::protobuf::MessageLite* message);
 
 // Reads all rows of `default` with this prefix.
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<Row>> ReadRows(const ReadView& view, const std::strin
   std::vector<Row> rows;
   FORESHOCK_RETURN_IF_ERROR(view.ScanPrefix(
       Family::kRows, prefix,
-      [&rows](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+      [&rows](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
         FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kRows, key, value, &rows.emplace_back()));
         return true;
       }));

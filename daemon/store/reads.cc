@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/buckets.h"
 #include "daemon/store/chunk_reader.h"
@@ -39,7 +40,7 @@ absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t r
     placed = true;
     FORESHOCK_RETURN_IF_ERROR(rows.status());
     if (!rows.Valid() || rows.key() != key) continue;
-    FORESHOCK_ASSIGN_OR_RETURN(const std::string_view row, rows.Value());
+    FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view row, rows.Value());
     if (!DecodeSeriesId(row, &ids[i])) {
       return CorruptRow(FamilyName(Family::kRows), key, "series row", row);
     }
@@ -79,8 +80,8 @@ absl::StatusOr<PointPlan> PlanPoints(const ReadView& view, uint32_t run,
 using Whole = ChunkReader<PointRows>::Whole;
 
 // Adds a chunk to the buckets without decoding its points, if its parts or its summary allow that.
-absl::StatusOr<Whole> AddWhole(const Stretch& stretch, int64_t bucket_steps, std::string_view key,
-                               Window window, std::string_view bytes, BucketBuilder* buckets) {
+absl::StatusOr<Whole> AddWhole(const Stretch& stretch, int64_t bucket_steps, absl::string_view key,
+                               Window window, absl::string_view bytes, BucketBuilder* buckets) {
   if (KindOf(bytes) == ChunkKind::kDownsampled) {
     std::vector<ChunkSummary> parts;
     if (!DecodeDownsampled(bytes, window.first, &parts)) {
@@ -114,21 +115,22 @@ absl::StatusOr<Whole> AddWhole(const Stretch& stretch, int64_t bucket_steps, std
 absl::Status ReadOpenReports(const ReadView& view, uint32_t run, uint32_t attempt,
                              const std::function<bool(const model::ShardReport&)>& visit) {
   model::ShardReport report;  // reused: its buffers stay
-  return view.ScanPrefix(Family::kOpen, OpenPrefix(run, attempt),
-                         [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
-                           FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kOpen, key, value, &report));
-                           return visit(report);
-                         });
+  return view.ScanPrefix(
+      Family::kOpen, OpenPrefix(run, attempt),
+      [&](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
+        FORESHOCK_RETURN_IF_ERROR(ParseRow(Family::kOpen, key, value, &report));
+        return visit(report);
+      });
 }
 
 absl::StatusOr<std::vector<SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
                                                   const SeriesFilter& filter) {
-  std::string_view indicator = filter.indicator;
+  absl::string_view indicator = filter.indicator;
   if (!indicator.empty() && indicator.back() == '*') indicator.remove_suffix(1);
   std::vector<SeriesKey> keys;
   FORESHOCK_RETURN_IF_ERROR(
       view.ScanPrefix(Family::kRows, SeriesPrefix(run, indicator),
-                      [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                      [&](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
                         SeriesKey series;
                         uint32_t run_of_key = 0;
                         if (!DecodeSeriesRowKey(key, &run_of_key, &series)) {
@@ -175,7 +177,7 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
       const auto add_point = [&](const ChunkPoint& point) {
         return buckets.Add({stretch.attempt, point.step, point.value, point.flags});
       };
-      const auto add_whole = [&](std::string_view key, Window window, std::string_view bytes) {
+      const auto add_whole = [&](absl::string_view key, Window window, absl::string_view bytes) {
         return AddWhole(stretch, bucket_steps, key, window, bytes, &buckets);
       };
       FORESHOCK_ASSIGN_OR_RETURN(const bool more,

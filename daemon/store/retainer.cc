@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/chunk_codec.h"
@@ -54,8 +54,8 @@ class Pass {
 
  private:
   // What a walk over chunks does with each of them.
-  using Treat = absl::FunctionRef<absl::Status(std::string_view key, Window window,
-                                               std::string_view bytes, rocksdb::WriteBatch* batch)>;
+  using Treat = absl::FunctionRef<absl::Status(
+      absl::string_view key, Window window, absl::string_view bytes, rocksdb::WriteBatch* batch)>;
 
   absl::StatusOr<std::vector<RunFacts>> ReadFacts(uint64_t* store_bytes);
   // Leaves a run with an unreadable row as it is: one bad row must not keep the disk full.
@@ -203,7 +203,7 @@ absl::Status Pass::Downsample(uint32_t run, const RetentionStep& step) {
   std::vector<ChunkPoint> points;
   FORESHOCK_RETURN_IF_ERROR(
       ForChunks(run, step, kStepTable + 1, after,
-                [&](std::string_view key, Window window, std::string_view bytes,
+                [&](absl::string_view key, Window window, absl::string_view bytes,
                     rocksdb::WriteBatch* batch) -> absl::Status {
                   if (KindOf(bytes) == ChunkKind::kDownsampled) return absl::OkStatus();
                   points.clear();
@@ -232,7 +232,7 @@ absl::Status Pass::Drop(uint32_t run, const RetentionStep& step) {
   uint64_t* const replaced = &(*parts_.replaced)[run];
   FORESHOCK_RETURN_IF_ERROR(
       ForChunks(run, step, kStepTable, after,
-                [&](std::string_view key, Window window, std::string_view bytes,
+                [&](absl::string_view key, Window window, absl::string_view bytes,
                     rocksdb::WriteBatch* batch) -> absl::Status {
                   ChunkSummary summary;
                   if (KindOf(bytes) != ChunkKind::kSteps &&
@@ -275,7 +275,7 @@ absl::Status Pass::ForChunks(uint32_t run, const RetentionStep& step, uint32_t f
         chunks.Seek(ChunkBoundary(run, id.series + 1, step.attempt, after));
         continue;
       }
-      FORESHOCK_ASSIGN_OR_RETURN(const std::string_view bytes, chunks.Value());
+      FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view bytes, chunks.Value());
       read += bytes.size();
       FORESHOCK_RETURN_IF_ERROR(treat(chunks.key(), id.window, bytes, &batch));
       chunks.Next();

@@ -8,10 +8,10 @@ namespace {
 
 using Kind = RetentionStep::Kind;
 
-// A budget step takes at least so many steps, so that there are few of them.
+// A decision because of a budget treats at least so many steps, so that there are few decisions.
 constexpr int64_t kBudgetSteps = 16 * kRetentionSteps;
-// What is left of raw points when they are downsampled, in sixteenths; measured where points are
-// dense, a guess elsewhere. It only sets how much one step takes.
+// How much smaller raw points get when they are downsampled, in sixteenths. Measured where points
+// are dense, a guess elsewhere. It only affects how many steps one decision treats.
 constexpr uint64_t kGainSixteenths = 12;
 
 int64_t AlignDown(int64_t step) { return step & ~(kRetentionSteps - 1); }
@@ -22,12 +22,13 @@ bool Ended(const RunFacts& run, absl::Time now) {
 
 int64_t LastStep(const RunFacts& run) {
   int64_t last = std::numeric_limits<int64_t>::min();
-  // Where attempts overlap the newest is the run's present.
+  // Where attempts overlap, the newest one counts.
   if (!run.attempts.empty()) last = run.attempts.back().last_step;
   return last;
 }
 
-// Of an attempt, the first step that must stay raw whatever the budget. An ended run has none.
+// Returns the first step of an attempt that stays raw whatever the budget; in an ended run none
+// does.
 int64_t BudgetLimit(const RunFacts& run, const AttemptFacts& attempt, absl::Time now) {
   if (Ended(run, now)) return AlignDown(attempt.last_step) + kRetentionSteps;
   return AlignDown(std::min(attempt.last_step, LastStep(run) - kLiveRawSteps) + 1);
@@ -66,7 +67,7 @@ std::optional<RetentionStep> ByAge(const RetentionOptions& options, const RunFac
   return std::nullopt;
 }
 
-// How many steps of a run to take so that `excess` bytes go.
+// Estimates how many steps of a run must be treated to free `excess` bytes.
 int64_t StepsFor(const RunFacts& run, uint64_t excess) {
   uint64_t steps = 0;
   for (const AttemptFacts& attempt : run.attempts) {
@@ -107,7 +108,7 @@ std::optional<RetentionStep> DropOldest(const RunFacts& run, uint64_t excess,
   return std::nullopt;
 }
 
-// Of one run that is too large.
+// Decides for one run that is too large.
 std::optional<RetentionStep> ByRunBytes(const RunFacts& run, uint64_t bytes_max, absl::Time now) {
   if (bytes_max == 0 || run.bytes <= bytes_max) return std::nullopt;
   const uint64_t excess = run.bytes - bytes_max;

@@ -1,6 +1,5 @@
 #include "daemon/store/retention_worker.h"
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,7 @@ namespace foreshock {
 namespace {
 
 constexpr absl::Duration kJump = absl::Hours(1);
-constexpr auto kHold = std::chrono::hours(24);
+constexpr absl::Duration kHold = absl::Hours(24);
 
 }  // namespace
 
@@ -22,7 +21,7 @@ RetentionWorker::RetentionWorker(DiskStore* store, const RetentionOptions& optio
       clock_(clock),
       delete_run_(std::move(delete_run)),
       last_now_(clock->Now()),
-      last_steady_(std::chrono::steady_clock::now()) {
+      last_steady_(clock->Steady()) {
   if (options_.any()) thread_ = std::thread([this] { Loop(); });
 }
 
@@ -49,8 +48,8 @@ void RetentionWorker::Loop() {
 
 bool RetentionWorker::ClockIsSteady() {
   const absl::Time now = clock_->Now();
-  const auto steady = std::chrono::steady_clock::now();
-  const absl::Duration jump = (now - last_now_) - absl::FromChrono(steady - last_steady_);
+  const absl::Time steady = clock_->Steady();
+  const absl::Duration jump = (now - last_now_) - (steady - last_steady_);
   last_now_ = now;
   last_steady_ = steady;
   if (jump > kJump || jump < -kJump) {
@@ -67,7 +66,7 @@ void RetentionWorker::Pass() {
                                                  MutexLock lock(&mutex_);
                                                  return !stop_;
                                                }});
-  if (absl::IsAborted(result.status())) return;  // what is left comes up again
+  if (absl::IsAborted(result.status())) return;  // the next pass goes on
   if (!result.ok()) {
     LogEvery("retention", LogLevel::kWarning, "store", "retention failed; it is tried again",
              {{"error", result.status().ToString()}});

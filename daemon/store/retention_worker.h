@@ -3,7 +3,6 @@
 //   RetentionWorker worker(store, options, [&](const std::string& run) { return Delete(run); });
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -17,9 +16,9 @@
 
 namespace foreshock {
 
-// Looks every options.interval, first after one; without limits there is no thread. What it does
-// and what fails is in the log. After the clock has jumped by more than an hour nothing is let go
-// for a day: its age may be wrong.
+// Makes a pass every options.interval; without limits there is no thread. The log says what it does
+// and what fails. After the clock has jumped by more than an hour it drops nothing for a day: the
+// ages of steps may be wrong.
 class RetentionWorker {
  public:
   using DeleteRun = std::function<absl::Status(const std::string& run)>;
@@ -31,7 +30,7 @@ class RetentionWorker {
 
  private:
   void Loop();
-  // Whether the clock can be believed.
+  // Whether the clock has not jumped for a day.
   bool ClockIsSteady();
   void Pass();
 
@@ -41,8 +40,8 @@ class RetentionWorker {
   const DeleteRun delete_run_;
 
   absl::Time last_now_;
-  std::chrono::steady_clock::time_point last_steady_;
-  std::chrono::steady_clock::time_point hold_until_;
+  absl::Time last_steady_;
+  absl::Time hold_until_ = absl::InfinitePast();
 
   Mutex mutex_;
   CondVar changed_;

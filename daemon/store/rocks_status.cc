@@ -7,25 +7,25 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace foreshock::store {
 namespace {
 
-// A corrupt key can be long; its beginning says run, kind and attempt.
+// A key can be long. Its beginning says run, kind and attempt.
 constexpr size_t kKeyBytesShown = 64;
 
-// RocksDB keeps the errno of most failed calls as text only.
+// RocksDB keeps the errno of most failed calls only as text.
 bool SaysErrno(const std::string& text, int error) {
   return absl::StrContains(text, std::strerror(error));
 }
 
-absl::Status BadRow(absl::string_view what, absl::string_view family, std::string_view key,
-                    std::string_view value) {
-  return absl::DataLossError(
-      absl::StrCat("store: ", what, " in family ", family, ", key ",
-                   absl::BytesToHexString(AbslView(key.substr(0, kKeyBytesShown))),
-                   key.size() > kKeyBytesShown ? "... (" : " (", key.size(), " bytes), value of ",
-                   value.size(), " bytes"));
+absl::Status BadRow(absl::string_view what, absl::string_view family, absl::string_view key,
+                    absl::string_view value) {
+  return absl::DataLossError(absl::StrCat("store: ", what, " in family ", family, ", key ",
+                                          absl::BytesToHexString(key.substr(0, kKeyBytesShown)),
+                                          key.size() > kKeyBytesShown ? "... (" : " (", key.size(),
+                                          " bytes), value of ", value.size(), " bytes"));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
     return absl::ResourceExhaustedError(message);
   }
   if (status.IsCorruption()) return absl::DataLossError(message);
-  // Incomplete: an earlier failure, in words, from which RocksDB is about to recover.
+  // Incomplete: an earlier failure from which RocksDB is about to recover.
   if (status.IsIOError() || status.IsIncomplete()) return absl::UnavailableError(message);
   return absl::InternalError(message);
 }
@@ -65,12 +65,13 @@ absl::Status FromErrno(int error, absl::string_view what) {
   }
 }
 
-absl::Status CorruptRow(absl::string_view family, std::string_view key, absl::string_view what,
-                        std::string_view value) {
+absl::Status CorruptRow(absl::string_view family, absl::string_view key, absl::string_view what,
+                        absl::string_view value) {
   return BadRow(absl::StrCat("corrupt ", what), family, key, value);
 }
 
-absl::Status WrongChecksum(absl::string_view family, std::string_view key, std::string_view value) {
+absl::Status WrongChecksum(absl::string_view family, absl::string_view key,
+                           absl::string_view value) {
   return BadRow("wrong checksum", family, key, value);
 }
 

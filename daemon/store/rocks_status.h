@@ -1,7 +1,7 @@
-// RocksDB's verdicts in absl::Status, by what the caller does next.
+// Turns RocksDB's statuses into absl::Status, by what the caller should do next.
+//
+//   FORESHOCK_RETURN_IF_ERROR(FromRocks(db->Flush({}), "store: cannot flush"));
 #pragma once
-
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -9,23 +9,18 @@
 
 namespace foreshock::store {
 
-// ResourceExhausted: no space (or quota, or file size limit), try again later. Unavailable: the
-// medium is read-only or fails. DataLoss: bytes that are not what was written. Internal: the rest.
+// ResourceExhausted: no space, quota or file size left; try again later. Unavailable: the medium is
+// read-only or fails. DataLoss: bytes are not those that were written. Internal: the rest.
 absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what);
 
 // The same for an errno.
 absl::Status FromErrno(int error, absl::string_view what);
 
 // DataLoss that names the row: "store: corrupt chunk in family chunks, key 00000001...: 9 bytes".
-absl::Status CorruptRow(absl::string_view family, std::string_view key, absl::string_view what,
-                        std::string_view value);
-// The same of a row that does not bear out its checksum.
-absl::Status WrongChecksum(absl::string_view family, std::string_view key, std::string_view value);
-
-// An absl::string_view of a std::string_view or rocksdb::Slice.
-template <typename Bytes>
-absl::string_view AbslView(const Bytes& bytes) {
-  return absl::string_view(bytes.data(), bytes.size());
-}
+absl::Status CorruptRow(absl::string_view family, absl::string_view key, absl::string_view what,
+                        absl::string_view value);
+// The same for a row that does not match its checksum.
+absl::Status WrongChecksum(absl::string_view family, absl::string_view key,
+                           absl::string_view value);
 
 }  // namespace foreshock::store

@@ -1,4 +1,6 @@
-// The store over RocksDB.
+// The store on RocksDB, for callers that bring their own environment.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(const auto store, OpenRocksStore(options, failing_env.get()));
 #pragma once
 
 #include <memory>
@@ -9,8 +11,7 @@
 
 namespace foreshock::store {
 
-// OpenStore with an environment of the caller's, not owned (nullptr: the system's); tests make
-// writes fail with it.
+// As OpenStore. `env` is not owned (nullptr: the system's); tests make writes fail with it.
 absl::StatusOr<std::unique_ptr<DiskStore>> OpenRocksStore(const StoreOptions& options,
                                                           rocksdb::Env* env);
 

@@ -5,12 +5,13 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/store/bytes.h"
 
 namespace foreshock::store {
 namespace {
 
-constexpr std::string_view kMagic = "foreshock store";
+constexpr absl::string_view kMagic = "foreshock store";
 
 // Bits of a StepRow.
 constexpr uint8_t kStepSkipped = 1u << 0;
@@ -18,14 +19,14 @@ constexpr uint8_t kStepPartial = 1u << 1;
 constexpr uint8_t kStepLate = 1u << 2;
 
 bool FitsF32(double value) {
-  // Compared before the conversion: converting what is out of range is undefined.
+  // Compares first: converting a value that is out of range is undefined.
   const double size = std::fabs(value);
   return size == 0 ||
          (size >= std::numeric_limits<float>::min() && size <= std::numeric_limits<float>::max());
 }
 
 bool FitsI64(double value) {
-  // -0.0 is no integer's double; 2^63 is the first double beyond the range.
+  // No integer becomes -0.0; 2^63 is the first double beyond the range.
   return value >= -0x1p63 && value < 0x1p63 && std::trunc(value) == value &&
          !(value == 0 && std::signbit(value));
 }
@@ -38,7 +39,7 @@ std::string EncodeFormat(uint32_t format) {
   return row;
 }
 
-bool DecodeFormat(std::string_view row, uint32_t* format) {
+bool DecodeFormat(absl::string_view row, uint32_t* format) {
   if (row.substr(0, kMagic.size()) != kMagic) return false;
   row.remove_prefix(kMagic.size());
   uint64_t wide = 0;
@@ -74,7 +75,7 @@ void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out
   }
 }
 
-bool TakePoint(std::string_view* in, double* value, uint32_t* flags) {
+bool TakePoint(absl::string_view* in, double* value, uint32_t* flags) {
   if (in->empty()) return false;
   const auto storage = static_cast<Storage>(in->front());
   in->remove_prefix(1);
@@ -126,7 +127,7 @@ void AppendStep(const StepRow& step, std::string* out) {
   out->push_back(static_cast<char>(StepBits(step)));
 }
 
-bool TakeStep(std::string_view* in, StepRow* step) {
+bool TakeStep(absl::string_view* in, StepRow* step) {
   uint64_t time = 0;
   uint64_t ranks = 0;
   uint64_t bits = 0;
@@ -146,7 +147,7 @@ std::string EncodeRun(uint32_t run, const model::RunRow& row) {
   return bytes;
 }
 
-bool DecodeRun(std::string_view row, uint32_t* run, model::RunRow* message) {
+bool DecodeRun(absl::string_view row, uint32_t* run, model::RunRow* message) {
   uint64_t wide = 0;
   if (!TakeFixed(4, &row, &wide) || wide == 0) return false;
   *run = static_cast<uint32_t>(wide);
@@ -162,7 +163,7 @@ std::string EncodeRetention(const RetentionRow& row) {
   return bytes;
 }
 
-bool DecodeRetention(std::string_view bytes, RetentionRow* row) {
+bool DecodeRetention(absl::string_view bytes, RetentionRow* row) {
   for (int64_t* number :
        {&row->raw_from, &row->downsampled_before, &row->dropped_before, &row->newest_unix_ns}) {
     uint64_t bits = 0;
@@ -178,7 +179,7 @@ std::string EncodeSeriesId(uint32_t series) {
   return row;
 }
 
-bool DecodeSeriesId(std::string_view row, uint32_t* series) {
+bool DecodeSeriesId(absl::string_view row, uint32_t* series) {
   uint64_t wide = 0;
   if (!TakeFixed(4, &row, &wide)) return false;
   *series = static_cast<uint32_t>(wide);

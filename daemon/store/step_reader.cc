@@ -42,7 +42,7 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
     std::erase_if(all_series, [&wanted](const SeriesKey& series) { return !wanted(series); });
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> event_rows, store.Events(run));
-  // By (attempt, step) that they came into force with.
+  // By the (attempt, step) from which they hold.
   std::multimap<std::pair<uint32_t, int64_t>, v1::Event> events;
   for (const model::EventRow& row : event_rows) {
     if (row.waits()) continue;

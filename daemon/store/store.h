@@ -1,4 +1,4 @@
-// The store: everything the daemon keeps, written in atomic batches, read by step and lineage.
+// The store: everything that the daemon keeps. It is written in atomic batches and read by step.
 //
 //   StoreBatch batch;
 //   batch.reports.push_back({.run = "exp-42", .attempt = 1, .report = std::move(shard_report)});
@@ -23,8 +23,8 @@
 
 namespace foreshock {
 
-// Applied in the order of its fields. A run that is named here and was never put comes into being
-// with its name alone.
+// Is applied in the order of its fields. A run that is named here but was never put gets a row with
+// its name alone.
 struct StoreBatch {
   template <typename Row>
   struct OfRun {
@@ -54,7 +54,7 @@ struct StoreBatch {
   bool empty() const;
 };
 
-// Which steps, and whose values where attempts overlap.
+// Which steps, and of which attempt where attempts overlap.
 struct StepRange {
   int64_t first = 0;         // inclusive
   int64_t last = INT64_MAX;  // inclusive
@@ -73,19 +73,19 @@ struct SeriesFilter {
   bool Matches(const SeriesKey& key) const;
 };
 
-// What a series did in the steps [first_step, first_step + bucket_steps) of a read. Every field is
-// about points inside the range that was asked for.
+// Sums up a series over the steps [first_step, first_step + bucket_steps). Every field is about
+// points inside the range of the read.
 struct Bucket {
   int64_t first_step = 0;  // a multiple of bucket_steps
   uint64_t count = 0;      // >= 1: steps without a point make no bucket
   double min = 0;
-  double mean =
-      0;  // finite, in [min, max]; rounded in another order than a sum over points would be
+  // Finite, in [min, max]. It is not summed up in step order, so its last digits may differ.
+  double mean = 0;
   double max = 0;
   double last = 0;  // the value of the newest step
   int64_t last_step = 0;
   uint32_t attempt = 0;  // of the newest step's point
-  uint32_t flags = 0;    // QualityFlag bits of all of them, OR
+  uint32_t flags = 0;    // QualityFlag bits of all points, OR
 
   friend bool operator==(const Bucket&, const Bucket&) = default;
 };
@@ -101,29 +101,29 @@ struct StoreStats {
   uint64_t points_downsampled = 0;  // by retention, since it was opened
   uint64_t points_dropped = 0;      // by retention, without those of whole runs
   uint64_t runs_dropped = 0;        // by retention, emptied or deleted
-  uint64_t damage_found = 0;        // times it met what the medium has damaged, since it was opened
+  uint64_t damage_found = 0;        // how often it met damaged bytes, since it was opened
   bool writable = true;
 };
 
-// Thread-safe; writers take turns, reads never wait for them (but may wait up to 15 s while the
-// database is reopened after a failed write, then Unavailable). Callbacks return false to stop;
-// they are called without a lock held and may use the store. A read sees whole batches, all of one
-// moment. Reads of a run that does not exist are NotFound; DataLoss names the key of a corrupt row.
+// Thread-safe. Writers take turns, and reads do not wait for them. While the database is reopened
+// after a failed write a read waits, for 15 s at most, then it is Unavailable. Callbacks return
+// false to stop; they are called without a lock held and may use the store. A read sees whole
+// batches, all of one moment. It is NotFound if the run does not exist; DataLoss names the key of a
+// corrupt row.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Atomic. OK means: in the write-ahead log, survives the death of the process. Points are put
-  // under (series, attempt, step): writing one again replaces it. Values come back as the catalogue
-  // stores them: f32 within 2^-24 relative, and what a type cannot hold as f64; or rounded as
-  // StoreOptions::precision says.
-  // Errors: ResourceExhausted on a full disk (nothing of the batch is stored; writing may be tried
-  // again), Unavailable when the medium is read-only or failing, DataLoss when rows it must read
-  // are corrupt, FailedPrecondition on a store opened read_only, Internal otherwise (a non-finite
-  // point is a caller's bug, for example). After a failed write the next one reopens the database
-  // first.
+  // Atomic. After OK the batch is in the write-ahead log and survives the death of the process.
+  // Points lie under (series, attempt, step): writing one again replaces it. Values come back as
+  // the catalogue stores them: f32 within 2^-24 relative, as f64 where the type cannot hold them,
+  // or rounded as StoreOptions::precision says. Errors: ResourceExhausted on a full disk; nothing
+  // of the batch is stored, try again later. Unavailable when the medium is read-only or fails.
+  // DataLoss when rows that it must read are corrupt. FailedPrecondition on a store opened
+  // read_only. Internal otherwise, for example for a non-finite point, which is a bug of the
+  // caller. After a failed write the next one reopens the database first.
   virtual absl::Status Write(const StoreBatch& batch) = 0;
-  // Forces the log to the medium.
+  // Forces the write-ahead log to the medium.
   virtual absl::Status Sync() = 0;
 
   virtual absl::StatusOr<std::vector<model::RunRow>> Runs() const = 0;
@@ -146,47 +146,46 @@ class Store {
 
   virtual absl::StatusOr<model::SilencesRow> Silences() const = 0;
 
-  // All series of the run that match, sorted.
+  // Returns all series of the run that match, sorted.
   virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
                                                         const SeriesFilter& filter) const = 0;
-  // Points of the series, series after series as given, each in step order; `visit` gets the index
+  // Visits the points of each series in the given order, each in step order; `visit` gets the index
   // in `series`. An unknown series has no points. One call for many series is much cheaper than
-  // many calls: what is not in chunks yet is kept by step, and read once per call.
+  // many calls: points outside chunks lie by step, and are read once per call.
   virtual absl::Status Points(
       const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
       const std::function<bool(size_t series, const Point& point)>& visit) const = 0;
-  // The same points, one Bucket per series and `bucket_steps` steps that has any. Reads the
-  // summaries of chunks where they lie in one bucket. Of downsampled points there are only parts of
-  // some steps (a sixteenth of a chunk, 64 steps where points are dense): a part counts whole in
-  // the bucket of its first step, also where it is longer than the bucket, and it is in the range
+  // Visits the same points as one Bucket per series and `bucket_steps` steps; empty buckets are
+  // left out. Of a chunk that lies in one bucket it reads only the summary. Downsampled points are
+  // parts of some steps (a sixteenth of a chunk, 64 steps where points are dense). A part counts
+  // whole in the bucket of its first step, even if it is longer than the bucket; it is in the range
   // if its last step is. InvalidArgument unless bucket_steps is a power of two in [1, 2^62].
   virtual absl::Status Buckets(
       const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
       int64_t bucket_steps,
       const std::function<bool(size_t series, const Bucket& bucket)>& visit) const = 0;
-  // The first step of the range from which on every point is as it was written. Points before it
-  // may have been downsampled (then Buckets still answers, Points does not) or dropped; range.first
-  // if none was.
+  // Returns the first step of the range from which on all points are raw; range.first if all are.
+  // Points before it may be downsampled, so that only Buckets has them, or dropped.
   virtual absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const = 0;
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
                              const std::function<bool(const StepRow&)>& visit) const = 0;
 
-  // Removes everything of a run, for good when it returns; the number of its series. Gives its
-  // space back to the file system before it returns, beside other reads and writes.
+  // Removes everything of a run and returns the number of its series. When it returns, the run is
+  // gone for good and its space is given back. Other reads and writes go on meanwhile.
   virtual absl::StatusOr<uint64_t> DeleteRun(const std::string& run) = 0;
 
-  // Puts the closed steps that the run has now into chunks, which the store otherwise does by
-  // itself when there are enough of them. Changes no answer. FailedPrecondition on a store opened
-  // read_only; Aborted when the run is deleted meanwhile; else as Write.
+  // Puts the closed steps that the run has now into chunks. The store does it by itself when there
+  // are enough of them. It changes no answer. FailedPrecondition on a store opened read_only;
+  // Aborted when a run is deleted meanwhile; else as Write.
   virtual absl::Status Fold(const std::string& run) = 0;
 
   virtual StoreStats Stats() const = 0;
 };
 
-// What is kept of a value. Chosen when it is written; what is stored stays as it is.
+// How exactly a value is kept. It affects new values only.
 enum class Precision : uint8_t {
   kLossless,  // what the catalogue's storage holds
-  kDeclared,  // besides, rounded to the relative error that the catalogue declares for an indicator
+  kDeclared,  // also rounded to the relative error that the catalogue declares for its indicator
 };
 
 struct StoreOptions {
@@ -195,21 +194,21 @@ struct StoreOptions {
   uint64_t write_buffer_bytes = 16u << 20;  // all column families together
   uint64_t log_bytes_max = 128u << 20;      // caps replay time after a crash
   int open_files_max = 256;
-  // Closed points of a run that wait to be put into chunks, at most; fewer in a run of few series.
-  // A fold needs 32 bytes of memory for each, a read of all series of all steps up to 48. Beyond
-  // four times as many, a write folds them before it returns.
+  // The most points of a run outside chunks; a run of few series has fewer. A fold needs 32 bytes
+  // of memory for each, a read of all series and steps up to 48. With four times as many points, a
+  // write folds them before it returns.
   uint64_t open_points = 1u << 20;
-  // A run to which nothing was written for so long is folded whole.
+  // A run without writes for so long is folded whole.
   absl::Duration idle_fold = absl::Minutes(5);
   Precision precision = Precision::kLossless;
   bool read_only = false;
 };
 
-// Opens or creates. Errors: FailedPrecondition when another process has it open (named where
-// known), when the directory is not empty and no Foreshock store, or when its format is newer;
-// PermissionDenied when it cannot be written; NotFound when the parent does not exist;
-// ResourceExhausted when the disk is full; DataLoss when it is corrupt. With read_only nothing is
-// created or changed, and a store that a daemon has open can be read as it is at this moment.
+// Opens or creates a store. FailedPrecondition: another process has it open (named where known),
+// the directory is not empty and no Foreshock store, or it has another format. PermissionDenied: it
+// cannot be written. NotFound: the parent does not exist. ResourceExhausted: the disk is full.
+// DataLoss: it is corrupt. With read_only nothing is created or changed, and a store that a daemon
+// has open can be read as it is at this moment.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
 }  // namespace foreshock

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/store/chunk_codec.h"
 #include "daemon/store/chunk_rows.h"
@@ -21,7 +21,7 @@ namespace {
 
 using Usage = StoreUsage;
 
-void AddRow(std::string_view key, std::string_view value, Usage::Rows* rows) {
+void AddRow(absl::string_view key, absl::string_view value, Usage::Rows* rows) {
   ++rows->rows;
   rows->bytes += key.size() + value.size() + kSealBytes;
 }
@@ -41,7 +41,7 @@ void AddTimes(const StepRow& step, Usage::Run* run) {
   run->newest_unix_ns = std::max(run->newest_unix_ns, time);
 }
 
-bool AddHead(std::string_view bytes, Usage::Run* run) {
+bool AddHead(absl::string_view bytes, Usage::Run* run) {
   HeadReader head;
   if (!head.Open(bytes)) return false;
   ++run->open_steps;
@@ -50,7 +50,7 @@ bool AddHead(std::string_view bytes, Usage::Run* run) {
   return true;
 }
 
-bool AddChunk(std::string_view key, std::string_view bytes, Usage::Run* run) {
+bool AddChunk(absl::string_view key, absl::string_view bytes, Usage::Run* run) {
   ChunkId id;
   if (!DecodeChunkKey(key, &id)) return false;
   uint32_t count = 0;
@@ -79,7 +79,7 @@ bool AddChunk(std::string_view key, std::string_view bytes, Usage::Run* run) {
   return false;
 }
 
-bool AddFact(std::string_view key, std::string_view value, Usage::Run* run) {
+bool AddFact(absl::string_view key, absl::string_view value, Usage::Run* run) {
   const auto kind = static_cast<RowKind>(key[4]);
   if (kind == RowKind::kSeries) ++run->series;
   if (kind == RowKind::kAttempt) ++run->attempts;
@@ -135,11 +135,11 @@ absl::StatusOr<StoreUsage> ReadUsage(const ReadView& view) {
         IntProperty(view.database(), family, rocksdb::DB::Properties::kLiveSstFilesSize);
     total.memory_bytes =
         IntProperty(view.database(), family, rocksdb::DB::Properties::kCurSizeAllMemTables);
-    // The format row bears no checksum; it is counted all the same.
+    // The format row has no checksum, so the scan of `default` begins behind it.
     const std::string begin = family == Family::kRows ? RunPrefix(kStoreRun + 1) : "";
     FORESHOCK_RETURN_IF_ERROR(
         view.Scan(family, begin, "",
-                  [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
+                  [&](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
                     AddRow(key, value, &total.rows);
                     uint32_t id = 0;
                     if (!DecodeRunOfKey(key, &id)) {

@@ -1,4 +1,6 @@
-// What takes how much room in a database.
+// Measures how much room the runs and families of a database take.
+//
+//   FORESHOCK_ASSIGN_OR_RETURN(const StoreUsage usage, ReadUsage(view));
 #pragma once
 
 #include <cstdint>
@@ -11,14 +13,14 @@
 
 namespace foreshock::store {
 
-// Of live files, and of rows that are in no file yet. Files that nobody reads any more and that go
-// in a moment do not count, so a caller sees at once what a compaction has given back.
+// Counts live files, and rows that are in no file yet. It leaves out files that are about to be
+// deleted, so a caller sees at once what a compaction has given back.
 uint64_t LiveBytes(const Database& database);
-// Of the rows of a run in table files, about. What RocksDB says of rows in memory is a guess that
-// may be a hundred times too much.
+// Estimates the rows of a run in table files. Rows in memory are left out: RocksDB's estimate for
+// them may be a hundred times too large.
 uint64_t RunBytes(const Database& database, uint32_t run);
 
-// Everything but StoreUsage::disk_bytes. Reads all rows.
+// Fills in everything but StoreUsage::disk_bytes. Reads all rows.
 absl::StatusOr<StoreUsage> ReadUsage(const ReadView& view);
 
 }  // namespace foreshock::store

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/int_column.h"
 #include "daemon/store/row_codec.h"
@@ -16,11 +17,11 @@
 namespace foreshock::store {
 namespace {
 
-// The low three bits of the first byte. In the forms of float bits the upper five are how many low
-// bits all values have as zeros, which are left out.
+// The low three bits of the first byte. In the forms of float bits the upper five bits say how many
+// low bits are zero in all values; these are left out.
 enum class Form : uint8_t {
   kF32Plus = 0,   // magnitudes of positive values
-  kF32Minus = 1,  // of negative ones
+  kF32Minus = 1,  // magnitudes of negative values
   kF32Mixed = 2,  // magnitude * 2, + 1 if negative
   kF64Plus = 3,
   kF64Minus = 4,
@@ -93,20 +94,20 @@ bool FromBits(Form form, int dropped, absl::Span<const int64_t> column, absl::Sp
   return finite;
 }
 
-// The largest length of which both are multiples, a >= b, each known to +-error; 0: none that
-// stands out from the error.
+// Finds the largest length of which a >= b are both multiples, each known to +-error; 0: none is
+// larger than the error.
 double CommonMeasure(double a, double b, double error) {
   while (true) {
     const double times = std::round(a / b);
     const double rest = std::fabs(a - times * b);
     error *= times + 1;
-    if (rest <= error) return a / times;  // the longer one says it more exactly
+    if (rest <= error) return a / times;  // the longer one is more exact
     if (rest < 8 * error) return 0;
     a = std::exchange(b, rest);
   }
 }
 
-// The smallest denominator that float32 `values` look like fractions of, by a sample; 0: none.
+// Guesses from a sample the smallest common denominator of float32 `values`; 0: none.
 uint64_t GuessDenominator(absl::Span<const double> values) {
   std::array<double, 32> sample{};
   const size_t count = std::min(values.size(), sample.size());
@@ -114,7 +115,7 @@ uint64_t GuessDenominator(absl::Span<const double> values) {
   const auto end = sample.begin() + static_cast<ptrdiff_t>(count);
   std::sort(sample.begin(), end);
   const double error = std::max(std::fabs(sample[0]), std::fabs(end[-1])) * 0x1p-23;
-  // Gaps between neighbours are small multiples of the measure, if there is one.
+  // If there is a common measure, gaps between neighbours are small multiples of it.
   std::array<double, 32> gaps{};
   std::adjacent_difference(sample.begin(), end, gaps.begin());
   const auto gaps_end =
@@ -126,7 +127,7 @@ uint64_t GuessDenominator(absl::Span<const double> values) {
   for (auto gap = gaps.begin() + 2; gap < gaps_end && measure > 0; ++gap) {
     measure = CommonMeasure(*gap, measure, error);
   }
-  // Longer distances say it more exactly, the values themselves best.
+  // Longer distances are more exact, and the values themselves most.
   for (size_t i = 1; i < count && measure > 0; ++i) {
     const double distance = sample[i] - sample[0];
     if (distance > error) measure = CommonMeasure(distance, measure, error);
@@ -142,7 +143,7 @@ double Quotient(int64_t numerator, double denominator) {
   return static_cast<float>(static_cast<double>(numerator) / denominator);
 }
 
-// False, and nothing put, if the values are not float32 fractions with one denominator.
+// Writes nothing and returns false if the values are not float32 fractions with one denominator.
 bool PutFractions(absl::Span<const double> values, std::string* out) {
   const uint64_t denominator = GuessDenominator(values);
   if (denominator == 0) return false;
@@ -186,7 +187,7 @@ void PutValues(Storage storage, absl::Span<const double> values, std::string* ou
   }
 }
 
-bool TakeValues(std::string_view* in, absl::Span<double> values) {
+bool TakeValues(absl::string_view* in, absl::Span<double> values) {
   uint64_t head = 0;
   if (!TakeFixed(1, in, &head)) return false;
   const auto form = static_cast<Form>(head & ((1u << kFormBits) - 1));

@@ -7,13 +7,13 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
@@ -52,7 +52,7 @@ std::string StepsInWords(Window window) {
   return absl::StrCat("steps ", window.first, " to ", window.last());
 }
 
-// The rows of one kind of the family `default`, in words.
+// Names a kind of row of the family `default`.
 std::string KindInWords(char kind) {
   switch (static_cast<RowKind>(kind)) {
     case RowKind::kFormat:
@@ -95,11 +95,11 @@ class Verifier {
     std::map<uint32_t, int64_t> raw_from{};  // by attempt
     std::map<uint32_t, SeriesKey> series{};  // by id
   };
-  // A row that has been read; its complaints go out under it.
+  // A row that has been read; complaints name it.
   struct Row {
     Family family = Family::kRows;
-    std::string_view key{};
-    std::string_view value{};
+    absl::string_view key{};
+    absl::string_view value{};
   };
 
   absl::Status CheckFiles();
@@ -115,7 +115,7 @@ class Verifier {
   void CheckParts(const Row& row, const ChunkId& id);
   void CheckSteps(const Row& row, const ChunkId& id);
 
-  // The run of a row; complains and answers nullptr if there is none.
+  // Returns the run of a row; complains and returns nullptr if there is none.
   const RunRows* RunOf(const Row& row);
   bool KnowsAttempt(const Row& row, const RunRows& run, uint32_t attempt);
   // Parses the row's message; complains if it is none.
@@ -123,7 +123,7 @@ class Verifier {
   void Expect(bool good, const Row& row, absl::string_view complaint);
   void Complain(const Row& row, absl::string_view what);
   void Complain(VerifyFinding finding);
-  std::string InWords(Family family, std::string_view key) const;
+  std::string InWords(Family family, absl::string_view key) const;
   absl::Status Tell(absl::string_view stage, uint64_t done, uint64_t total);
 
   const Database& database_;
@@ -137,7 +137,7 @@ class Verifier {
 
 absl::StatusOr<VerifyResult> Verifier::Run() {
   FORESHOCK_RETURN_IF_ERROR(CheckFiles());
-  // In this order: the other families are held against the rows.
+  // `default` comes first: the rows of the other families are compared with its rows.
   for (const Family family : kAllFamilies) FORESHOCK_RETURN_IF_ERROR(CheckRows(family));
   return result_;
 }
@@ -166,8 +166,8 @@ void Verifier::Expect(bool good, const Row& row, absl::string_view complaint) {
   if (!good) Complain(row, complaint);
 }
 
-std::string Verifier::InWords(Family family, std::string_view key) const {
-  const std::string hex = absl::StrCat("key ", absl::BytesToHexString(AbslView(key.substr(0, 64))));
+std::string Verifier::InWords(Family family, absl::string_view key) const {
+  const std::string hex = absl::StrCat("key ", absl::BytesToHexString(key.substr(0, 64)));
   uint32_t id = 0;
   if (!DecodeRunOfKey(key, &id)) return hex;
   const auto run = runs_.find(id);
@@ -215,7 +215,7 @@ absl::Status Verifier::CheckFiles() {
   return absl::OkStatus();
 }
 
-// "": as it was written.
+// Returns "" if the file is as it was written.
 absl::StatusOr<std::string> FaultOfFile(const std::string& path,
                                         const rocksdb::LiveFileMetaData& file) {
   const std::shared_ptr<rocksdb::FileChecksumGenFactory> factory =
@@ -244,7 +244,7 @@ absl::StatusOr<std::string> FaultOfFile(const std::string& path,
                ? ""
                : "its bytes are not those that were written";
   }
-  // Written before files had checksums: by their blocks.
+  // A file without a checksum of its own: check its blocks.
   rocksdb::SstFileReader reader{rocksdb::Options()};
   rocksdb::Status status = reader.Open(path);
   if (status.ok()) status = reader.VerifyChecksum();
@@ -254,7 +254,7 @@ absl::StatusOr<std::string> FaultOfFile(const std::string& path,
 absl::Status Verifier::CheckFile(const rocksdb::LiveFileMetaData& file) {
   const std::string path = absl::StrCat(file.db_path, file.name);
   const absl::StatusOr<std::string> fault = FaultOfFile(path, file);
-  // Gone since it was listed: compacted by the daemon that has the store open.
+  // A daemon that has the store open has compacted the file away since it was listed.
   if (absl::IsNotFound(fault.status())) return absl::OkStatus();
   ++result_.files;
   result_.file_bytes += file.size;
@@ -273,7 +273,7 @@ absl::Status Verifier::CheckRows(Family family) {
   uint64_t total = 0;
   database_.db()->GetIntProperty(database_.family(family),
                                  rocksdb::DB::Properties::kEstimateNumKeys, &total);
-  // Where to go on behind a block that cannot be read: at the next file.
+  // Behind a block that cannot be read the scan goes on at the next file.
   std::set<std::string> starts;
   std::vector<rocksdb::LiveFileMetaData> files;
   database_.db()->GetLiveFilesMetaData(&files);
@@ -291,8 +291,8 @@ absl::Status Verifier::CheckRows(Family family) {
       at = std::string(rows.key());
       ++result_.rows;
       if (++done % kRowsPerTell == 0) FORESHOCK_RETURN_IF_ERROR(Tell(stage, done, total));
-      if (family == Family::kRows && at == FormatKey()) continue;  // read when it was opened
-      const absl::StatusOr<std::string_view> value = rows.Value();
+      if (family == Family::kRows && at == FormatKey()) continue;  // was checked by opening
+      const absl::StatusOr<absl::string_view> value = rows.Value();
       const Row row{family, at, value.value_or("")};
       if (value.ok()) {
         CheckRow(row);
@@ -522,7 +522,7 @@ void Verifier::CheckParts(const Row& row, const ChunkId& id) {
          "is downsampled, and the attempt's retention row knows nothing of it");
 }
 
-// What can be said of the table files of a store that cannot be opened.
+// Checks the table files of a store that cannot be opened.
 void CheckLooseFiles(const std::string& directory, const VerifyCallbacks& callbacks,
                      VerifyResult* result) {
   std::error_code error;

@@ -1,12 +1,12 @@
-// Whether a store is what was written into it.
+// Checks that a store holds what was written into it.
 //
 //   FORESHOCK_ASSIGN_OR_RETURN(const VerifyResult result, VerifyDirectory(path, callbacks));
 //   if (result.findings > 0) ...
 //
-// Every file is read and compared with the checksum of when it was written, every row with its own;
-// every row is decoded; and what rows say of one another must hold: ids have their rows, attempts,
-// runs and series are known, chunks do not overlap, points lie inside their windows, summaries are
-// those of their points. After a fault the check goes on behind it.
+// It reads every file and compares it with its checksum, checks the checksum of every row and
+// decodes it. It checks that rows agree with each other: the runs, attempts and series of a row are
+// known, chunks do not overlap, points lie inside their windows, summaries are those of their
+// points. After a fault the check goes on behind it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace foreshock {
 // One thing that is wrong.
 struct VerifyFinding {
   std::string family{};  // column family
-  std::string file{};    // name in the directory, where a file is to blame
-  std::string where{};   // of the row, in words: "run exp-42, series train.loss, attempt 1, ..."
+  std::string file{};    // name in the directory, if a file is damaged
+  std::string where{};   // names the row: "run exp-42, series train.loss, attempt 1, ..."
   std::string what{};
 };
 
@@ -34,7 +34,7 @@ struct VerifyProgress {
 // Called on the thread that verifies.
 struct VerifyCallbacks {
   std::function<void(const VerifyFinding&)> finding{};
-  // Some times a second; false: stop. May be empty.
+  // Is called a few times a second; returns false to stop. May be empty.
   std::function<bool(const VerifyProgress&)> progress{};
 };
 
@@ -47,9 +47,9 @@ struct VerifyResult {
   uint64_t findings = 0;
 };
 
-// Of a directory that nobody, or a daemon, has open; nothing is changed. A store that cannot be
-// opened is a finding. Errors: NotFound when there is no store, FailedPrecondition when it is of
-// another format, Cancelled when `progress` said so; Unavailable when it cannot be read.
+// Checks a directory, also one that a daemon has open, and changes nothing. A store that cannot be
+// opened is a finding. NotFound: there is no store. FailedPrecondition: it has another format.
+// Cancelled: `progress` returned false. Unavailable: it cannot be read.
 absl::StatusOr<VerifyResult> VerifyDirectory(const std::string& directory,
                                              const VerifyCallbacks& callbacks);
 

@@ -1,5 +1,4 @@
-// Dyadic windows of steps: what one chunk is about. Two windows are disjoint, or one holds the
-// other.
+// Dyadic windows of steps; a chunk has one each. Two windows are disjoint, or one holds the other.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ struct Window {
 
   static constexpr uint8_t kExponentMax = 63;
 
-  // The window of 2^exponent steps that holds `step`.
+  // Returns the window of 2^exponent steps that holds `step`.
   static constexpr Window Of(int64_t step, uint8_t exponent) {
     return {static_cast<int64_t>(static_cast<uint64_t>(step) & ~Mask(exponent)), exponent};
   }

@@ -1,9 +1,9 @@
 #include "daemon/store/writer.h"
 
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
@@ -47,7 +47,7 @@ void Writer::LoadHeads(const ReadView& view) {
   uint32_t series = 0;
   const absl::Status read =
       view.ScanPrefix(Family::kHeads, "",
-                      [&](std::string_view key, std::string_view bytes)
+                      [&](absl::string_view key, absl::string_view bytes)
                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<bool> {
                             HeadId id;
                             HeadReader head;

@@ -18,10 +18,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/backtest/capture_steps.h"
 #include "daemon/base/check.h"
 #include "daemon/store/bit_stream.h"
@@ -128,8 +128,8 @@ std::string Frame(const Chunk& chunk, const std::function<void(int, std::string*
   return row;
 }
 
-void Unframe(std::string_view row, int64_t start, std::vector<ChunkPoint>* points,
-             const std::function<void(int, std::string_view, std::vector<uint64_t>*)>& values) {
+void Unframe(absl::string_view row, int64_t start, std::vector<ChunkPoint>* points,
+             const std::function<void(int, absl::string_view, std::vector<uint64_t>*)>& values) {
   uint64_t count = 0;
   uint64_t bytes = 0;
   FORESHOCK_CHECK(TakeVarint(kU32Max, &row, &count) && TakeFixed(1, &row, &bytes));
@@ -201,7 +201,7 @@ uint64_t Take(int count, BitReader* bits) {
   return value;
 }
 
-void DecodeGorilla(const Chunk& chunk, std::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeGorilla(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
   uint64_t count = 0;
   uint64_t bytes = 0;
   FORESHOCK_CHECK(TakeVarint(kU32Max, &row, &count) && TakeFixed(1, &row, &bytes));
@@ -244,7 +244,7 @@ std::string Planes(const Chunk& chunk, int bytes) {
   return planes;
 }
 
-void FromPlanes(int bytes, std::string_view planes, std::vector<uint64_t>* words) {
+void FromPlanes(int bytes, absl::string_view planes, std::vector<uint64_t>* words) {
   for (size_t i = 0; i < words->size(); ++i) {
     for (int b = 0; b < bytes; ++b) {
       const auto byte = static_cast<uint8_t>(planes[static_cast<size_t>(b) * words->size() + i]);
@@ -257,7 +257,7 @@ std::string EncodePlanes(const Chunk& chunk) {
   return Frame(chunk, [&](int bytes, std::string* row) { *row += Planes(chunk, bytes); });
 }
 
-void DecodePlanes(const Chunk& chunk, std::string_view row, std::vector<ChunkPoint>* points) {
+void DecodePlanes(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
   Unframe(row, chunk.start, points, FromPlanes);
 }
 
@@ -270,9 +270,9 @@ std::string EncodeZstd(const Chunk& chunk) {
   });
 }
 
-void DecodeZstd(const Chunk& chunk, std::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeZstd(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
   Unframe(row, chunk.start, points,
-          [](int bytes, std::string_view in, std::vector<uint64_t>* words) {
+          [](int bytes, absl::string_view in, std::vector<uint64_t>* words) {
             std::string planes(words->size() * static_cast<size_t>(bytes), '\0');
             FORESHOCK_CHECK(ZSTD_decompress(planes.data(), planes.size(), in.data(), in.size()) ==
                             planes.size());
@@ -310,9 +310,9 @@ std::string EncodeBlocks(const Chunk& chunk) {
   });
 }
 
-void DecodeBlocks(const Chunk& chunk, std::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeBlocks(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
   Unframe(row, chunk.start, points,
-          [](int bytes, std::string_view in, std::vector<uint64_t>* words) {
+          [](int bytes, absl::string_view in, std::vector<uint64_t>* words) {
             BitReader bits(in);
             uint64_t mapped = 0;
             int width = 0;
@@ -331,14 +331,14 @@ void DecodeBlocks(const Chunk& chunk, std::string_view row, std::vector<ChunkPoi
 std::string EncodeOurs(const Chunk& chunk) {
   return EncodeChunk(chunk.storage, chunk.start, chunk.points);
 }
-void DecodeOurs(const Chunk& chunk, std::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeOurs(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
   FORESHOCK_CHECK(DecodeChunk(row, chunk.start, points));
 }
 
 struct Candidate {
   const char* name;
   std::string (*encode)(const Chunk&);
-  void (*decode)(const Chunk&, std::string_view, std::vector<ChunkPoint>*);
+  void (*decode)(const Chunk&, absl::string_view, std::vector<ChunkPoint>*);
 };
 constexpr Candidate kCandidates[] = {
     {"(a) Gorilla XOR", EncodeGorilla, DecodeGorilla},
@@ -400,7 +400,7 @@ void Measure(const Candidate& candidate, const std::vector<Chunk>& chunks, doubl
 }
 
 void Main(int argc, char** argv) {
-  const bool declared = argc > 1 && std::string_view(argv[1]) == "--declared";
+  const bool declared = argc > 1 && absl::string_view(argv[1]) == "--declared";
   std::vector<Chunk> chunks;
   for (int i = declared ? 2 : 1; i < argc; ++i) {
     Collector collector(declared);

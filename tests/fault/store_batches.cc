@@ -18,7 +18,7 @@ SeriesKey LateSeries(int64_t k) {
   return {absl::StrCat("train.s", k), kNoLayer, Unit::kNone, 0, ""};
 }
 
-// Steps are small integers, which every storage type holds exactly.
+// Values are the steps, small integers that every storage type holds exactly.
 double ValueOf(int64_t step) { return static_cast<double>(step); }
 
 absl::Status Wrong(absl::string_view what, int64_t found, int64_t expected) {

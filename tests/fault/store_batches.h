@@ -15,14 +15,14 @@ namespace foreshock {
 inline constexpr char kNumberedRun[] = "numbered";
 
 // Batch `n` (from 1) closes step n, adds report n, settles step n - 3 and moves the marks of the
-// rank and the attempt to n. Every tenth brings a new series. `ballast_bytes` that do not compress
-// go into an alert, which stays.
+// rank and the attempt to n. Every tenth batch adds a series. An alert holds `ballast_bytes` that
+// do not compress.
 StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes);
 
-// The number of the last batch in the store, by its rank's mark; 0: none, -1: cannot be read.
+// Returns the number of the last batch by its rank's mark; 0: none, -1: it cannot be read.
 int64_t LastBatch(const Store& store);
 
-// Empty, or what is wrong.
+// Returns what is wrong; empty: nothing.
 std::string CheckHoldsExactly(const Store& store, int64_t batches);
 
 }  // namespace foreshock

@@ -16,7 +16,7 @@ std::vector<SeriesKey> BlockSeries() {
           {"attn.delta2.entropy", 3, Unit::kHead, 7, ""}};
 }
 
-// Small integers, which a mean of any part holds.
+// Values are small integers, so that the mean of a part is exact.
 double BlockValue(int64_t step) { return static_cast<double>(step); }
 
 absl::Status NotAs(absl::string_view what, double found, double expected) {

@@ -1,4 +1,4 @@
-// A run in blocks of steps, for retention to work at while the process is killed.
+// A run in blocks of steps. Retention treats it while the process is killed.
 //
 //   ASSERT_OK(store->Write(BlockAfter(0)));
 //   EXPECT_EQ(CheckHoldsBlocks(*store, kBlockSteps), "");
@@ -14,17 +14,17 @@ namespace foreshock {
 inline constexpr char kBlockRun[] = "blocks";
 // The first step of the run is 1.
 inline constexpr int64_t kBlockSteps = 256;
-// So many of its newest steps are to stay raw.
+// So many newest steps must stay raw.
 inline constexpr int64_t kBlockRawSteps = 2048;
 
-// The block of the steps after `last`.
+// Makes the block of steps after `last`.
 StoreBatch BlockAfter(int64_t last);
 
-// The last step of the run in the store; 0: there is none, -1: cannot be read.
+// Returns the last step of the run in the store; 0: there is none, -1: it cannot be read.
 int64_t LastBlockStep(const Store& store);
 
-// Every step up to `last` counts once in every series with its value, the newest ones are there as
-// they were written, and the store finds no fault with itself. Empty, or what is wrong.
+// Checks that every step up to `last` counts once in every series, that the newest steps are raw,
+// and that verify finds nothing. Returns what is wrong; empty: nothing.
 std::string CheckHoldsBlocks(const DiskStore& store, int64_t last);
 
 }  // namespace foreshock

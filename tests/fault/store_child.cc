@@ -1,8 +1,7 @@
-// store_child append DIRECTORY: writes numbered batches where the store ends, for ever, and says
-// each number on stdout once it is acknowledged.
-// store_child retain DIRECTORY: writes blocks of steps where the run ends, beside retention without
-// a pause, and says each block's last step once it is acknowledged. store_child hold DIRECTORY:
-// opens the store, says "open" and waits for the end of stdin.
+// store_child append DIRECTORY: appends numbered batches for ever, and prints each number once it
+// is acknowledged. store_child retain DIRECTORY: appends blocks of steps beside retention without a
+// pause, and prints the last step of each block once it is acknowledged. store_child hold
+// DIRECTORY: opens the store, prints "open" and waits for the end of stdin.
 #include <unistd.h>
 
 #include <cstdio>

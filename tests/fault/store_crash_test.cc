@@ -36,7 +36,7 @@ constexpr int kAcksMax = 40;       // per round, before the kill
 constexpr int kDelayMaxUs = 3000;  // after the last awaited ack
 constexpr int kChildDeadlineMs = 30'000;
 
-// A child that was spawned here; killed at the latest with the object.
+// A child process; it is killed by the destructor at the latest.
 class Child {
  public:
   Child(const std::string& verb, const std::string& directory) {
@@ -67,7 +67,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
 
-  // The next line, or empty at the end of the output or after the deadline.
+  // Returns the next line; empty at the end of the output or after the deadline.
   std::string ReadLine() {
     for (;;) {
       if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
@@ -118,9 +118,9 @@ std::mt19937 SeededRandom() {
   return std::mt19937(seed);
 }
 
-// Kills a child that says numbers a random while after one of its first acks, or while it opens its
-// store, which the first ack comes after. The last number that it said: read or not, it is
-// acknowledged; `before` if it said none.
+// Kills a child that prints numbers, at a random moment after one of its first acks or while it
+// opens its store. Returns the last number that it printed, which is acknowledged even if nobody
+// has read it yet; `before` if it printed none.
 void KillAWriter(const std::string& verb, const std::string& directory, bool while_opening,
                  int64_t before, std::mt19937* random, int64_t* acked) {
   *acked = before;

@@ -1,5 +1,5 @@
-// A medium that gives back other bytes than were written, or fewer: logs that are torn or flipped,
-// tables with a flipped byte. What is damaged is said and never read as data; the rest goes on.
+// A medium that returns wrong bytes or too few: torn logs, and logs and tables with a flipped byte.
+// Damage is reported and never read as data; everything else goes on.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -66,8 +66,8 @@ class DamagedLogTest : public ::testing::Test {
   }
   fs::path Log() const { return Files(Options().directory, ".log").back(); }
 
-  // Opens the store, which must hold whole batches up to some number, and goes on writing; that
-  // number. `damage`: the store must have found some, or none.
+  // Opens the store, which must hold whole batches up to some number, and goes on writing. Returns
+  // that number. `damage`: whether the store must have found damage.
   int64_t OpenAndGoOn(bool damage) {
     int64_t held = -1;
     {
@@ -126,7 +126,7 @@ TEST_F(DamagedLogTest, AnOlderLogThatIsTooShortIsDamage) {
   AppendBatches(kBatches + 1, 2 * kBatches);
   const std::vector<fs::path> logs = Files(Options().directory, ".log");
   ASSERT_THAT(logs, SizeIs(testing::Ge(2)));
-  // The last one before the newest that holds anything.
+  // The last log before the newest that holds anything.
   const auto older = std::find_if(logs.rbegin() + 1, logs.rend(),
                                   [](const fs::path& path) { return fs::file_size(path) > 0; });
   ASSERT_NE(older, logs.rend());
@@ -139,7 +139,7 @@ TEST_F(DamagedLogTest, AnOlderLogThatIsTooShortIsDamage) {
 constexpr int kSeries = 40;
 constexpr int64_t kSteps = 200;
 
-// What was written: a number that belongs to no other place.
+// The value that was written there: a different number in each place.
 double ValueOf(int64_t unit, int64_t step) {
   const uint64_t mixed = static_cast<uint64_t>(unit * 1'000'003 + step) * 0x9E3779B97F4A7C15u;
   return static_cast<double>(mixed >> 44);
@@ -162,7 +162,7 @@ StoreBatch StepOf(const std::string& run, int64_t step) {
   return batch;
 }
 
-// Reads all points of the run; how many there are, each checked.
+// Reads and checks all points of the run; returns how many there are.
 absl::StatusOr<int64_t> ReadRun(const Store& store, const std::string& run) {
   const absl::StatusOr<std::vector<SeriesKey>> keys = store.Series(run, {});
   if (!keys.ok()) return keys.status();
@@ -186,7 +186,7 @@ class DamagedTableTest : public ::testing::Test {
     return {.directory = directory_.File("data"), .write_buffer_bytes = 64 << 10};
   }
 
-  // Two runs, one after the other, in tables.
+  // Writes two runs, one after the other, into tables.
   void SetUp() override {
     constexpr size_t kTables = 3;
     {
@@ -195,7 +195,7 @@ class DamagedTableTest : public ::testing::Test {
         for (int64_t step = 0; step < kSteps; ++step) ASSERT_OK(store->Write(StepOf(run, step)));
         ASSERT_OK(store->Fold(run));
       }
-      // Until what was written before is in tables; they are written in the background.
+      // Writes until earlier rows are in tables, which are written in the background.
       for (int64_t n = 1; n <= 40; ++n) ASSERT_OK(store->Write(NumberedBatch(n, 16 << 10)));
       const absl::Time deadline = absl::Now() + absl::Seconds(20);
       while (Files(Options().directory, ".sst").size() < kTables) {
@@ -211,7 +211,7 @@ class DamagedTableTest : public ::testing::Test {
     fs::remove_all(Options().directory);
     fs::copy(Whole(), Options().directory);
   }
-  // Flips a byte that reads of the first run's points need and those of the second do not.
+  // Flips a byte that only reads of the first run's points need.
   bool DamageFirstRun() {
     for (const fs::path& table : Files(Whole(), ".sst")) {
       Restore();

@@ -1,6 +1,5 @@
-// A disk that is full, read-only or forbidden. The small disk is a tmpfs mount, which needs root:
-// without it those tests are skipped and say so; store_write_failure_test.cc covers full disks
-// without privileges.
+// A disk that is full, read-only or forbidden. The small disk is a tmpfs mount, which needs root.
+// Without root those tests are skipped; store_write_failure_test.cc covers full disks without it.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -50,12 +49,12 @@ class SmallDiskTest : public ::testing::Test {
     return {.directory = directory_.File("data"), .write_buffer_bytes = 2 << 20};
   }
 
-  // Takes `bytes` of the disk away until it is removed.
+  // Fills `bytes` of the disk until the file is removed.
   void PutBallast(size_t bytes) {
     std::ofstream(directory_.File("ballast")) << std::string(bytes, 'x');
     ASSERT_EQ(std::filesystem::file_size(directory_.File("ballast")), bytes);
   }
-  // Takes all that is left.
+  // Fills the rest of the disk.
   void FillRest() {
     std::ofstream file(directory_.File("ballast"), std::ios::binary | std::ios::app);
     const std::string block(4 << 10, 'x');
@@ -64,7 +63,7 @@ class SmallDiskTest : public ::testing::Test {
   }
   void RemoveBallast() { std::filesystem::remove(directory_.File("ballast")); }
 
-  // Writes batches after `batches` until one is refused; the number of those that were not.
+  // Writes batches after `batches` until one is refused; returns the number of the last one taken.
   int64_t FillUp(Store* store, int64_t batches, absl::Status* refusal) {
     for (int i = 0; i < kBatchesMax; ++i) {
       *refusal = store->Write(NumberedBatch(batches + 1, kAlertBytes));
@@ -89,8 +88,8 @@ TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByIt
   EXPECT_FALSE(store->Stats().writable);
   EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
 
-  // Still full: refused again and again, never in part, never in the way of reads.
-  // A failed flush in the background gives its unfinished table back: what it frees is filled too.
+  // The disk stays full: batches are refused whole, and reads go on. A failed flush deletes its
+  // unfinished table; the space that this frees is filled too.
   for (int i = 0; i < 3; ++i) {
     FillRest();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -1,4 +1,5 @@
-// The n-th write to a file fails, n = 1, 2, 3, ...: whole or in half, once or until there is space.
+// The n-th write to a file fails, for n = 1, 2, 3, ...: whole or half, once or until there is
+// space.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -110,7 +111,7 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
   plan.no_space = GetParam().no_space;
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
   TempDir directory;
-  // Small enough that tables are written too, by flushes in the background.
+  // So small that flushes in the background write tables too.
   const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
   ASSERT_OK_AND_ASSIGN(auto store, store::OpenRocksStore(options, env.get()));
   int64_t batches = 0;
@@ -124,7 +125,7 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
       if (status.ok()) ++batches;
     }
     if (status.ok() && !GetParam().lasting) {
-      // The append was a compaction's, which RocksDB has repeated by itself.
+      // It was an append of a compaction, which RocksDB has repeated by itself.
       ASSERT_LT(plan.appends_left, 1);
       ASSERT_EQ(CheckHoldsExactly(*store, batches), "") << "after a repeated compaction";
       continue;
@@ -179,8 +180,7 @@ TEST_P(WriteFailureTest, AFoldThatFailsChangesNoAnswerAndIsDoneAgain) {
       EXPECT_FALSE(store->Fold(kNumberedRun).ok()) << "before a write has reopened the store";
     }
     plan.Heal();
-    // It may have been a compaction that met the fault, and then it is this write that learns of
-    // it.
+    // A compaction may have met the fault; then this write is the first to fail.
     ++batches;
     if (!store->Write(NumberedBatch(batches, 0)).ok()) {
       ASSERT_OK(store->Write(NumberedBatch(batches, 0))) << "after a reopen";

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "daemon/base/check.h"
 #include "daemon/store/chunk_codec.h"
 
@@ -20,7 +20,7 @@ void CheckSteps(const std::vector<Row>& rows) {
   for (size_t i = 1; i < rows.size(); ++i) FORESHOCK_CHECK(rows[i - 1].step < rows[i].step);
 }
 
-void CheckChunk(std::string_view row) {
+void CheckChunk(absl::string_view row) {
   ChunkSummary summary;
   const bool has_summary = DecodeChunkSummary(row, kWindowStart, &summary);
   std::vector<ChunkPoint> points;
@@ -35,7 +35,7 @@ void CheckChunk(std::string_view row) {
   FORESHOCK_CHECK(back == points);
 }
 
-void CheckStepChunk(std::string_view row) {
+void CheckStepChunk(absl::string_view row) {
   std::vector<StepRow> steps;
   if (!DecodeStepChunk(row, kWindowStart, &steps)) return;
   CheckSteps(steps);
@@ -44,7 +44,7 @@ void CheckStepChunk(std::string_view row) {
   FORESHOCK_CHECK(back == steps);
 }
 
-void CheckDownsampled(std::string_view row) {
+void CheckDownsampled(absl::string_view row) {
   std::vector<ChunkSummary> parts;
   if (!DecodeDownsampled(row, kWindowStart, &parts)) return;
   FORESHOCK_CHECK(!parts.empty() && parts.size() <= kChunkPartsMax);
@@ -58,7 +58,7 @@ void CheckDownsampled(std::string_view row) {
 }  // namespace foreshock::store
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view row(reinterpret_cast<const char*>(data), size);
+  const absl::string_view row(reinterpret_cast<const char*>(data), size);
   foreshock::store::CheckChunk(row);
   foreshock::store::CheckStepChunk(row);
   foreshock::store::CheckDownsampled(row);

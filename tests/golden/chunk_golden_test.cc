@@ -1,5 +1,5 @@
-// The bytes of chunks: what known points become, and that these bytes read back. Explained in
-// docs/formats/chunk.md; the files are the seeds of the fuzz target chunk_fuzz as well.
+// The bytes of chunks: what known points become, and that these bytes read back.
+// docs/formats/chunk.md explains them. The files are also the seeds of the fuzz target chunk_fuzz.
 #include <cmath>
 #include <cstdint>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Backups: of one moment beside a writer, whole or not at all.
+// Backups: each is of one moment, beside a writer, and whole or not there.
 #include "daemon/store/backup.h"
 
 #include <signal.h>
@@ -49,7 +49,7 @@ StoreBatch OneStep(int64_t step) {
   return batch;
 }
 
-// How many points each of the two series has; -1: not the same of both.
+// How many points each of the two series has; -1: they have different numbers.
 int64_t StepsIn(const Store& store) {
   int64_t count[2] = {};
   EXPECT_OK(
@@ -98,7 +98,7 @@ TEST(BackupTest, IsOfOneMomentBesideAWriter) {
                        OpenDiskStore({.directory = directory.File("restored")}));
   EXPECT_GE(StepsIn(*restored), before[2]);
   EXPECT_LE(StepsIn(*restored), after[2] + 1);
-  // It is a store like any other.
+  // The restored store can be used like any other.
   ASSERT_OK(restored->Write(OneStep(1 << 20)));
 }
 
@@ -129,7 +129,7 @@ TEST(BackupTest, RestoreRefusesWhatWouldBeLostAndWhatIsNotWhole) {
   EXPECT_FALSE(std::filesystem::exists(directory.File("fresh")));
 }
 
-// Not a test: what the next one kills. Makes backups for ever.
+// No test: the program that the next test kills. It makes backups for ever.
 TEST(BackupChild, DISABLED_MakesBackups) {
   const char* directory = std::getenv(kChildVariable);
   if (directory == nullptr) GTEST_SKIP();
@@ -153,7 +153,7 @@ TEST(BackupTest, OneThatIsKilledIsNoBackup) {
           "--gtest_also_run_disabled_tests", nullptr);
     _exit(127);
   }
-  // While it makes one of its first.
+  // The kill comes while it makes one of its first backups.
   const std::string meta = directory.File(absl::StrCat("backup/meta/", 1 + random() % 3));
   for (int i = 0; i < 20'000 && !std::filesystem::exists(meta); ++i) {
     absl::SleepFor(absl::Milliseconds(1));
@@ -164,7 +164,7 @@ TEST(BackupTest, OneThatIsKilledIsNoBackup) {
   waitpid(child, nullptr, 0);
   ASSERT_OK(RestoreBackup(directory.File("backup"), directory.File("restored")));
   EXPECT_EQ(FindingsIn(directory.File("restored")), 0u);
-  // And the next one cleans up and works.
+  // The next backup cleans up and works.
   ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = directory.File("data")}));
   ASSERT_OK(store->Backup(directory.File("backup")));
 }

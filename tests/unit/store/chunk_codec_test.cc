@@ -50,7 +50,7 @@ void ExpectComesBack(Storage storage, int64_t window_start, const std::vector<Ch
   EXPECT_EQ(summary, Summarise(kept));
 }
 
-// A series of one of several kinds, from `step` on.
+// Makes a series of one of several kinds, from `step` on.
 std::vector<ChunkPoint> RandomSeries(Storage storage, size_t count, int64_t step,
                                      std::mt19937_64* random) {
   const uint64_t shape = (*random)() % 6;

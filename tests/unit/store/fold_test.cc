@@ -1,10 +1,11 @@
-// Folding: when it happens, what it leaves, and what a deletion in between does to it.
+// Folds: when they happen, what they leave, and what a deletion meanwhile does to them.
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "daemon/store/chunk_codec.h"
@@ -61,7 +62,7 @@ uint64_t CountPoints(const Store& store, const std::string& run) {
   return points;
 }
 
-// Waits for what another thread does.
+// Waits until another thread has made it true.
 template <typename Condition>
 bool Eventually(const Condition& condition) {
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
@@ -76,7 +77,7 @@ class FoldTest : public ::testing::Test {
  protected:
   StoreOptions Options() const { return {.directory = directory_.File("data")}; }
 
-  // "[first, last] rows" of the chunks of a series, of a store that is closed.
+  // Lists the chunks of a series in a closed store as "[first, last] rows".
   std::vector<std::string> Chunks(uint32_t series) {
     std::vector<std::string> chunks;
     auto database =
@@ -85,7 +86,7 @@ class FoldTest : public ::testing::Test {
     const store::ReadView view = store::ReadView::Of(**database);
     EXPECT_OK(view.ScanPrefix(
         store::Family::kChunks, "",
-        [&](std::string_view key, std::string_view bytes) -> absl::StatusOr<bool> {
+        [&](absl::string_view key, absl::string_view bytes) -> absl::StatusOr<bool> {
           store::ChunkId id;
           uint32_t count = 0;
           EXPECT_TRUE(store::DecodeChunkKey(key, &id));
@@ -105,7 +106,7 @@ class FoldTest : public ::testing::Test {
 TEST_F(FoldTest, DenseSeriesGetChunksOf1024StepsAndSparseOnesLongWindows) {
   {
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-    // In pieces: a window that is not complete is written again with the next piece.
+    // The steps come in pieces: an incomplete window is written again with the next piece.
     for (int64_t first = 0; first < 5000; first += 100) {
       ASSERT_OK(store->Write(DenseSteps("exp", first, first + 99)));
       ASSERT_OK(store->Fold("exp"));
@@ -223,7 +224,7 @@ TEST_F(FoldTest, ACorruptChunkStopsTheFoldAndLosesNothingElse) {
   ASSERT_OK(store->Write(DenseSteps("exp", 10, 19)));
   EXPECT_THAT(store->Fold("exp"), StatusIs(absl::StatusCode::kDataLoss,
                                            AllOf(HasSubstr("wrong checksum in family chunks"))));
-  // What is not in that chunk can be read.
+  // Points outside that chunk can be read.
   std::vector<int64_t> steps;
   ASSERT_OK(store->Points("exp", {kSparse}, {}, [&steps](size_t, const Point& point) {
     steps.push_back(point.step);
@@ -279,7 +280,7 @@ TEST_F(FoldTest, ADeletionBesideFoldsBringsNothingBack) {
       store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
   for (const store::Family family : {store::Family::kHeads, store::Family::kChunks}) {
     EXPECT_OK(store::ReadView::Of(*database).ScanPrefix(
-        family, "", [](std::string_view key, std::string_view) -> absl::StatusOr<bool> {
+        family, "", [](absl::string_view key, absl::string_view) -> absl::StatusOr<bool> {
           ADD_FAILURE() << "a row of a deleted run is there";
           return false;
         }));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,8 +16,8 @@ const std::vector<HeadPoint> kPoints = {{1, 2.5, 0, Storage::kF32},
                                         {300, 7, 0xffffffff, Storage::kI64},
                                         {0xfffffffe, -0.0, 1, Storage::kF32}};
 
-// All points, or nothing of a row that is not whole.
-std::vector<HeadPoint> ReadAll(std::string_view bytes, StepRow* row) {
+// Reads all points; none if the row is not whole.
+std::vector<HeadPoint> ReadAll(absl::string_view bytes, StepRow* row) {
   std::vector<HeadPoint> points;
   HeadReader head;
   if (!head.Open(bytes)) return {};

@@ -4,10 +4,10 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,7 +27,7 @@ std::string Put(const std::vector<int64_t>& values) {
 
 void ExpectComesBack(const std::vector<int64_t>& values) {
   const std::string row = Put(values) + "rest";
-  std::string_view in = row;
+  absl::string_view in = row;
   std::vector<int64_t> back(values.size());
   ASSERT_TRUE(TakeColumn(&in, absl::MakeSpan(back)));
   EXPECT_EQ(in, "rest");
@@ -102,7 +102,7 @@ TEST(IntColumnTest, RefusesWhatIsNoColumn) {
   };
   for (const auto& [hex, why] : kBad) {
     const std::string row = absl::HexStringToBytes(hex);
-    std::string_view in = row;
+    absl::string_view in = row;
     std::vector<int64_t> values(4);
     EXPECT_FALSE(TakeColumn(&in, absl::MakeSpan(values))) << why;
   }

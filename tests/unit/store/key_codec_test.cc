@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kI64s[] = {
     std::numeric_limits<int64_t>::max()};
 constexpr uint64_t kU64s[] = {0, 1, 256, uint64_t{1} << 63, ~uint64_t{0}};
 
-// Every string of up to three bytes out of the ones the escape is about.
+// All strings of up to three bytes that the escape treats differently.
 std::vector<std::string> Strings() {
   std::vector<std::string> all = {""};
   size_t from = 0;
@@ -195,31 +196,31 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
   struct Case {
     const char* name;
     std::string key;
-    bool (*decode)(std::string_view);
+    bool (*decode)(absl::string_view);
   };
   const Case cases[] = {
       {"head", head,
-       [](std::string_view key) {
+       [](absl::string_view key) {
          HeadId id;
          return DecodeHeadKey(key, &id);
        }},
       {"chunk", chunk,
-       [](std::string_view key) {
+       [](absl::string_view key) {
          ChunkId id;
          return DecodeChunkKey(key, &id);
        }},
       {"report", report,
-       [](std::string_view key) {
+       [](absl::string_view key) {
          ReportId id;
          return DecodeReportKey(key, &id);
        }},
       {"run", run,
-       [](std::string_view key) {
+       [](absl::string_view key) {
          std::string name;
          return DecodeRunKey(key, &name);
        }},
       {"series", series,
-       [](std::string_view key) {
+       [](absl::string_view key) {
          uint32_t run_id = 0;
          SeriesKey id;
          return DecodeSeriesRowKey(key, &run_id, &id);
@@ -228,7 +229,7 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
   for (const Case& c : cases) {
     EXPECT_TRUE(c.decode(c.key)) << c.name;
     for (size_t length = 0; length < c.key.size(); ++length) {
-      EXPECT_FALSE(c.decode(std::string_view(c.key).substr(0, length))) << c.name << length;
+      EXPECT_FALSE(c.decode(absl::string_view(c.key).substr(0, length))) << c.name << length;
     }
     for (const char extra : {'\x00', '\x01', '\xff'}) {
       EXPECT_FALSE(c.decode(c.key + extra)) << c.name;

@@ -1,4 +1,4 @@
-// Opening: what is refused, and what a corrupt store says.
+// Opening: which directories are refused, and how a corrupt store is reported.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ class OpenTest : public ::testing::Test {
  protected:
   StoreOptions Options() const { return {.directory = directory_.File("data")}; }
 
-  // A store with a row of each kind, all of run id 1, series id 1.
+  // Makes a store with a row of each kind, all of run id 1, series id 1.
   void Fill() {
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
     StoreBatch batch;
@@ -64,7 +64,7 @@ class OpenTest : public ::testing::Test {
     ASSERT_OK(store->Write(batch));
   }
 
-  // A row with a good checksum, whatever its value says.
+  // Puts a row with a right checksum, whatever its value is.
   void PutSealed(store::Family family, const std::string& key, std::string value) {
     store::Seal(key, &value);
     Put(family, key, value);

@@ -1,4 +1,4 @@
-// Retention: what is decided, and what a store is like after it has been done.
+// Retention: the decisions, and what a store is like after they are carried out.
 #include "daemon/store/retention.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ RunFacts Facts(const std::string& name, int64_t last_step, absl::Duration age, u
   return run;
 }
 
-// What doing a step changes.
+// Changes the facts as carrying out a step does.
 void Apply(const RetentionStep& step, std::vector<RunFacts>* runs) {
   for (RunFacts& run : *runs) {
     if (run.name != step.run) continue;
@@ -271,13 +271,13 @@ TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
     same.mean = before[i].mean;
     EXPECT_EQ(same, before[i]) << i;
   }
-  // The coarser answer where the buckets are finer than the parts: nothing counts twice.
+  // Where buckets are finer than parts, a part counts once, in the bucket of its first step.
   uint64_t count = 0;
   for (const Bucket& bucket : BucketsOf(*store, run, 16)) count += bucket.count;
   EXPECT_EQ(count, 20'001u * 4);
   EXPECT_LT(LiveDiskBytes(*store), bytes_before / 2) << bytes_before;
   EXPECT_THAT(Findings(*store), IsEmpty());
-  // And again there is nothing to do.
+  // A second pass finds nothing to do.
   ASSERT_OK_AND_ASSIGN(const RetentionResult again, Retain(store.get(), {.raw_steps = 2'000}));
   EXPECT_EQ(again.chunks_downsampled, 0u);
 }
@@ -328,7 +328,7 @@ TEST_F(RetainTest, RowsThatComeTooLateAreLeftOut) {
   EXPECT_EQ(BucketsOf(*store, run, 1024), before);
   ASSERT_OK(store->Fold("r"));
   EXPECT_EQ(BucketsOf(*store, run, 1024), before);
-  // The run goes on behind it.
+  // The run goes on after that.
   FilledRun more = run;
   more.first_step = 8'001;
   more.last_step = 9'000;
@@ -358,7 +358,7 @@ TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
   EXPECT_EQ(store->RawFrom("old", {}).value(), 9'001);
   EXPECT_THAT(PointsOf(*store, young), SizeIs(3'001 * 4));
   EXPECT_EQ(store->Stats().series, 4u);
-  // It may go on as if nothing had been.
+  // The run may go on as before.
   FilledRun more = old;
   more.first_step = 9'001;
   more.last_step = 9'100;
@@ -408,7 +408,7 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
 
 TEST_F(RetainTest, UsageCountsWhatThereIs) {
   const auto store = Open();
-  // Not in chunks yet: retention sees to that.
+  // The points are not in chunks yet: retention folds them first.
   const FilledRun run{.name = "r", .last_step = 8'191, .fold = false, .last_time = kFilledNow};
   ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 4'096}));
@@ -451,9 +451,17 @@ TEST_F(RetainTest, TheWorkerDoesNotBelieveAClockThatJumps) {
   const RetentionOptions options{.raw_for = absl::Hours(24), .interval = absl::Milliseconds(1)};
   const RetentionWorker worker(store.get(), options, &clock,
                                [](const std::string&) { return absl::OkStatus(); });
-  clock.Advance(absl::Hours(48));
+  clock.Jump(absl::Hours(48));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(store->Stats().points_downsampled, 0u);
+  // It believes the clock again once a day has passed.
+  int hours = 0;
+  for (; hours < 30'000 && store->Stats().points_downsampled == 0; ++hours) {
+    clock.Advance(absl::Hours(1));
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GT(store->Stats().points_downsampled, 0u);
+  EXPECT_GE(hours, 24);
 }
 
 }  // namespace

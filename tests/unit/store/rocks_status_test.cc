@@ -24,7 +24,7 @@ TEST(RocksStatusTest, SaysWhatTheCallerCanDo) {
       {rocksdb::Status::IOError("append", "Disk quota exceeded"),
        absl::StatusCode::kResourceExhausted},
       {rocksdb::Status::IOError("append", "File too large"), absl::StatusCode::kResourceExhausted},
-      // While RocksDB recovers it says the first failure in words.
+      // While RocksDB recovers, it repeats the first failure as text.
       {rocksdb::Status::Incomplete("IO error: No space left on device"),
        absl::StatusCode::kResourceExhausted},
       {rocksdb::Status::Incomplete("IO error: Input/output error"), absl::StatusCode::kUnavailable},

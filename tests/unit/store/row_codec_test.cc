@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace foreshock::store {
@@ -19,7 +19,7 @@ std::string PointRow(Storage storage, double value, uint32_t flags) {
   return row;
 }
 
-bool WholePoint(std::string_view row, double* value, uint32_t* flags) {
+bool WholePoint(absl::string_view row, double* value, uint32_t* flags) {
   return TakePoint(&row, value, flags) && row.empty();
 }
 
@@ -29,7 +29,7 @@ std::string StepText(const StepRow& step) {
   return row;
 }
 
-bool WholeStep(std::string_view row, StepRow* step) { return TakeStep(&row, step) && row.empty(); }
+bool WholeStep(absl::string_view row, StepRow* step) { return TakeStep(&row, step) && row.empty(); }
 
 TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
   struct Case {
@@ -45,7 +45,7 @@ TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
       {Storage::kF32, kThird, static_cast<double>(static_cast<float>(kThird)), 6},
       {Storage::kF32, FloatLimits::max(), FloatLimits::max(), 6},
       {Storage::kF32, FloatLimits::min(), FloatLimits::min(), 6},
-      // Beyond a float's range, or below its full precision: the double is kept.
+      // Beyond a float's range, or below its full precision: kept as a double.
       {Storage::kF32, 1e39, 1e39, 10},
       {Storage::kF32, -Limits::max(), -Limits::max(), 10},
       {Storage::kF32, 1e-39, 1e-39, 10},
@@ -58,7 +58,7 @@ TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
       {Storage::kI64, 0, 0, 10},
       {Storage::kI64, -0x1p63, -0x1p63, 10},
       {Storage::kI64, 0x1p53 - 1, 0x1p53 - 1, 10},
-      // No integer of 64 bits: the double is kept.
+      // No integer of 64 bits: kept as a double.
       {Storage::kI64, 0x1p63, 0x1p63, 10},
       {Storage::kI64, 0.5, 0.5, 10},
       {Storage::kI64, 1e300, 1e300, 10},

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace foreshock::store {
@@ -21,7 +22,7 @@ TEST(SealTest, EveryChangedBitAndEveryCutIsFound) {
   const std::string key = "key";
   std::string row = "a row";
   Seal(key, &row);
-  std::string_view read = row;
+  absl::string_view read = row;
   ASSERT_TRUE(Unseal(key, &read));
   EXPECT_EQ(read, "a row");
   for (size_t i = 0; i < 8 * row.size(); ++i) {
@@ -31,7 +32,7 @@ TEST(SealTest, EveryChangedBitAndEveryCutIsFound) {
     EXPECT_FALSE(Unseal(key, &read)) << i;
   }
   for (size_t length = 0; length < row.size(); ++length) {
-    read = std::string_view(row).substr(0, length);
+    read = absl::string_view(row).substr(0, length);
     EXPECT_FALSE(Unseal(key, &read)) << length;
   }
   read = row;
@@ -42,7 +43,7 @@ TEST(SealTest, AnEmptyRowHasASealToo) {
   std::string row;
   Seal("k", &row);
   EXPECT_EQ(row.size(), 4u);
-  std::string_view read = row;
+  absl::string_view read = row;
   EXPECT_TRUE(Unseal("k", &read));
   EXPECT_TRUE(read.empty());
 }

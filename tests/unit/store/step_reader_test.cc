@@ -1,4 +1,4 @@
-// Stored steps come back as they were judged, block by block.
+// Stored steps come back, block by block, as they were judged.
 #include "daemon/store/step_reader.h"
 
 #include <gmock/gmock.h>

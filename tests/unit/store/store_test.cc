@@ -1,4 +1,5 @@
-// What both stores promise, tested on both, and on one whose steps are all in chunks.
+// The promises of Store, tested on the store on a disk, on one whose steps are all in chunks, and
+// on the one in memory.
 #include "daemon/store/store.h"
 
 #include <cmath>
@@ -80,7 +81,7 @@ std::vector<StepRow> ReadSteps(const Store& store, const std::string& run,
   return steps;
 }
 
-// "step/rank/instance/seq" of each.
+// Lists reports as "step/rank/instance/seq".
 std::vector<std::string> ReadReports(const Store& store, const std::string& run, uint32_t attempt) {
   std::vector<std::string> reports;
   EXPECT_OK(store.OpenReports(run, attempt, [&reports](const model::ShardReport& report) {
@@ -106,7 +107,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
     ASSERT_OK_AND_ASSIGN(store_, OpenStore({.directory = directory_.File("data")}));
   }
 
-  // Kind::kFolded: all reads are of chunks.
+  // With Kind::kFolded all reads are from chunks.
   void Write(const StoreBatch& batch) {
     ASSERT_OK(store_->Write(batch));
     if (GetParam() != Kind::kFolded) return;
@@ -118,7 +119,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<Store> store_;
 };
 
-// Those that read points or steps run on chunks too.
+// The tests that read points or steps run on chunks too.
 class StorePointsTest : public StoreTest {};
 
 std::string KindName(const ::testing::TestParamInfo<Kind>& info) {
@@ -251,7 +252,7 @@ TEST_P(StoreTest, ARunRemembersOneJudgingThatALaterOneReplaces) {
   put("exp", 70, std::string("\0long", 5));
   put("other", 5, "its own");
   put("exp", 60, "");  // the last one put, not the highest step
-  // A run that nobody has put.
+  // No batch has put this run.
   put("new", 1, std::string(2 << 20, '\xff'));
   EXPECT_EQ(store_->Judging("other").value()->memory(), "its own");
   EXPECT_EQ(store_->Judging("before").value(), std::nullopt);
@@ -370,7 +371,8 @@ TEST_P(StorePointsTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedI
   for (int64_t step = 0; step <= 4; ++step) {
     batch.steps.push_back(Step("exp", 1, step, {{kLoss, 1.0, 0}, {kEntropy, 1.0, 0}}));
   }
-  // Attempt 2 has no entropy at step 3: the value of attempt 1 is of weights thrown away.
+  // Attempt 2 has no entropy at step 3. The value of attempt 1 does not count: its weights are
+  // gone.
   batch.steps.push_back(Step("exp", 2, 3, {{kLoss, 2.0, 0}}));
   Write(batch);
 
@@ -448,7 +450,7 @@ TEST_P(StorePointsTest, AVisitorMayReadAndWriteTheStore) {
     EXPECT_OK(store_->Run("exp"));
     return true;
   }));
-  // The read was of one moment: it did not see what its visitor wrote.
+  // The read was of one moment: it did not see the writes of its visitor.
   EXPECT_EQ(ReadPoints(*store_, "exp", kLoss).size(), 2u);
 }
 
@@ -642,7 +644,7 @@ TEST_P(StorePointsTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
   EXPECT_THAT(store_->Run("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp2")));
   EXPECT_EQ(ReadPoints(*store_, "exp2", kLoss).size(), 1u);
 
-  // The name is free again, and nothing of the old run shines through.
+  // The name is free again, and nothing of the old run comes back.
   StoreBatch again;
   again.runs.emplace_back().set_name("exp");
   again.attempts.push_back({"exp", Attempt(1, 0, 9)});

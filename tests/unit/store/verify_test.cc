@@ -85,7 +85,7 @@ class VerifyTest : public ::testing::Test {
 
   StoreOptions Options() const { return {.directory = directory_.File("data")}; }
 
-  // Of a database that nobody else has open.
+  // Verifies a store that nobody else has open.
   std::unique_ptr<Database> Raw() const {
     auto database = Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>());
     EXPECT_OK(database);
@@ -118,7 +118,7 @@ class VerifyTest : public ::testing::Test {
     const auto database = Raw();
     ASSERT_TRUE(database->db()->Delete({}, database->family(family), key).ok());
   }
-  // Under its checksum, as the store would have written it.
+  // Puts a row with its checksum, as the store would.
   void PutSealed(Family family, const std::string& key, std::string value) const {
     store::Seal(key, &value);
     Put(family, key, value);
@@ -133,14 +133,14 @@ class VerifyTest : public ::testing::Test {
 
 TEST_F(VerifyTest, AHealthyStoreHasNoFindings) {
   EXPECT_THAT(Findings(Options().directory), IsEmpty());
-  // And while it is open for writing.
+  // Also while it is open for writing.
   ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore(Options()));
   EXPECT_THAT(Findings(Options().directory), IsEmpty());
   ASSERT_OK_AND_ASSIGN(const VerifyResult result, store->Verify({}));
   EXPECT_EQ(result.findings, 0u);
   EXPECT_GT(result.files, 0u);
   EXPECT_GT(result.points, 4'000u);
-  // A deleted run leaves no row, which would be of a number that no run has.
+  // A deleted run leaves no row; verify would report a row of an unknown run.
   ASSERT_OK(store->DeleteRun("exp-42"));
   EXPECT_THAT(Findings(Options().directory), IsEmpty());
 }
@@ -172,7 +172,7 @@ TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
     EXPECT_THAT(findings, Contains(HasSubstr("its checksum is wrong")));
     ASSERT_NO_FATAL_FAILURE(Put(row.family, row.key, row.value));
   }
-  // Without its format row it is no store, and says so.
+  // Without a format row it is refused as no store.
   const RawRow& format = kinds.at("default F").front();
   Put(format.family, format.key, flipped(format.value, Below(format.value.size())));
   const auto result = VerifyDirectory(Options().directory, {});
@@ -194,7 +194,7 @@ TEST_F(VerifyTest, AValueUnderAnotherKeyIsFound) {
 TEST_F(VerifyTest, AByteFlippedInAnyTableFileIsFound) {
   SCOPED_TRACE(absl::StrCat("seed ", seed_));
   {
-    // All rows into files.
+    // Puts all rows into files.
     const auto database = Raw();
     for (const Family family : store::kAllFamilies) {
       ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
@@ -207,7 +207,7 @@ TEST_F(VerifyTest, AByteFlippedInAnyTableFileIsFound) {
   ASSERT_THAT(files, Not(IsEmpty()));
   for (const std::filesystem::path& path : files) {
     const uint64_t size = std::filesystem::file_size(path);
-    // Anywhere, and in the footer, where a block's checksum does not reach.
+    // Flips bytes anywhere, and in the footer, which no block's checksum covers.
     for (const uint64_t at : {Below(size), size - 1 - Below(40)}) {
       SCOPED_TRACE(absl::StrCat(path.filename().string(), ", byte ", at, " of ", size));
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
