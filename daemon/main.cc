@@ -24,7 +24,7 @@
 #include "daemon/remote_write/remote_writer.h"
 #include "daemon/rpc/listen_probe.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 enum ExitCode { kOk = 0, kFailed = 1, kUsage = 2 };
@@ -52,10 +52,11 @@ void Declare(Flags* flags, CLI::App* cli) {
       ->type_name("DIR");
   cli->add_option("--listen-grpc", flags->grpc_listen,
                   absl::StrCat("Address for ranks and the CLI; port 0 picks a free one [",
-                               kDefaultGrpcListen, "]"))
+                               config::kDefaultGrpcListen, "]"))
       ->type_name("HOST:PORT");
-  cli->add_option("--listen-http", flags->http_listen,
-                  absl::StrCat("Address for /metrics and /api/v1 [", kDefaultHttpListen, "]"))
+  cli->add_option(
+         "--listen-http", flags->http_listen,
+         absl::StrCat("Address for /metrics and /api/v1 [", config::kDefaultHttpListen, "]"))
       ->type_name("HOST:PORT");
   cli->add_option("--rules", flags->rules, "Rule files; default: the installed pack")
       ->type_name("FILE");
@@ -79,9 +80,9 @@ void Declare(Flags* flags, CLI::App* cli) {
 }
 
 // The file's configuration under the command line's.
-absl::StatusOr<Config> Load(const Flags& flags) {
-  absl::StatusOr<Config> config =
-      flags.config.empty() ? ParseConfig("defaults", "") : LoadConfig(flags.config);
+absl::StatusOr<config::Config> Load(const Flags& flags) {
+  absl::StatusOr<config::Config> config =
+      flags.config.empty() ? config::ParseConfig("defaults", "") : config::LoadConfig(flags.config);
   if (!config.ok()) return config;
   if (!flags.data_directory.empty()) config->store.directory = flags.data_directory;
   if (!flags.grpc_listen.empty()) config->grpc_listen = flags.grpc_listen;
@@ -94,8 +95,8 @@ absl::StatusOr<Config> Load(const Flags& flags) {
     return absl::InvalidArgumentError(
         "no data directory: give --data-dir DIR, or data_directory in the file of --config");
   }
-  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckListenAddress(config->grpc_listen), "gRPC"));
-  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckHttpAddress(config->http.listen), "HTTP"));
+  FORESHOCK_RETURN_IF_ERROR(base::Annotate(rpc::CheckListenAddress(config->grpc_listen), "gRPC"));
+  FORESHOCK_RETURN_IF_ERROR(base::Annotate(http::CheckHttpAddress(config->http.listen), "HTTP"));
   return config;
 }
 
@@ -105,21 +106,23 @@ int Fail(const absl::Status& status) {
 }
 
 int CheckConfig(const Flags& flags) {
-  const absl::StatusOr<Config> config = Load(flags);
+  const absl::StatusOr<config::Config> config = Load(flags);
   if (!config.ok()) return Fail(config.status());
-  const absl::StatusOr<std::shared_ptr<const RuleSet>> rules = LoadRules(config->rules);
+  const absl::StatusOr<std::shared_ptr<const rules::RuleSet>> rules =
+      rules::LoadRules(config->rules);
   if (!rules.ok()) return Fail(rules.status());
-  const absl::StatusOr<std::string> open = CheckExposure(*config);
+  const absl::StatusOr<std::string> open = config::CheckExposure(*config);
   if (!open.ok()) return Fail(open.status());
   if (!open->empty()) std::fprintf(stderr, "foreshockd: warning: insecure: %s\n", open->c_str());
-  if (const absl::Status notifiers = CheckNotifiers(config->notifiers); !notifiers.ok()) {
+  if (const absl::Status notifiers = notify::CheckNotifiers(config->notifiers); !notifiers.ok()) {
     return Fail(notifiers);
   }
-  if (const absl::Status writes = CheckRemoteWrites(config->remote_writes); !writes.ok()) {
+  if (const absl::Status writes = remote_write::CheckRemoteWrites(config->remote_writes);
+      !writes.ok()) {
     return Fail(writes);
   }
   const size_t count = (*rules)->infos().size();
-  std::printf("%s# %zu rules and signatures%s\n", FormatConfig(*config).c_str(), count,
+  std::printf("%s# %zu rules and signatures%s\n", config::FormatConfig(*config).c_str(), count,
               count > 0 ? ", all good" : "");
   if (count == 0) {
     std::fputs(
@@ -150,7 +153,7 @@ int WaitForSignal(const sigset_t& signals, absl::Duration limit) {
 }
 
 int Run(const Flags& flags, const sigset_t& signals) {
-  absl::StatusOr<Config> config = Load(flags);
+  absl::StatusOr<config::Config> config = Load(flags);
   if (!config.ok()) return Fail(config.status());
   const bool tls = config->tls.given();
   absl::StatusOr<std::unique_ptr<App>> app =
@@ -177,14 +180,14 @@ int Run(const Flags& flags, const sigset_t& signals) {
       manager.Reloading();
       const absl::Status reloaded = (*app)->Reload();
       if (!reloaded.ok()) {
-        LogError("app", absl::StrCat("reload failed, the old settings stay in force: ",
-                                     reloaded.message()));
+        base::LogError("app", absl::StrCat("reload failed, the old settings stay in force: ",
+                                           reloaded.message()));
       }
       manager.Ready((*app)->Summary());
       continue;
     }
     manager.Stopping();
-    LogInfo("app", "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+    base::LogInfo("app", "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
     const absl::Status stopped = (*app)->Stop();
     if (stopped.ok()) return kOk;
     // A part that hangs may still use what an orderly exit would destroy.
@@ -207,6 +210,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::app
 
-int main(int argc, char** argv) { return foreshock::Main(argc, argv); }
+int main(int argc, char** argv) { return foreshock::app::Main(argc, argv); }

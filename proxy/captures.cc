@@ -60,7 +60,7 @@ class Gatherer {
   Gatherer(const Model& model, const GatherOptions& options) : model_(model), options_(options) {}
 
   absl::Status Read(const std::string& path) {
-    FORESHOCK_ASSIGN_OR_RETURN(const auto reader, CaptureReader::Open(path));
+    FORESHOCK_ASSIGN_OR_RETURN(const auto reader, capture::CaptureReader::Open(path));
     std::map<uint32_t, v1::Hello> hellos;
     v1::CaptureRecord record;
     while (true) {
@@ -87,7 +87,7 @@ class Gatherer {
       }
       absl::StatusOr<LayerStats> stats =
           pairs != pairs_.end() ? FromPairs(pairs->second) : FromLoads(loads->second);
-      if (!stats.ok()) return Annotate(stats.status(), absl::StrCat("layer ", moe.layer));
+      if (!stats.ok()) return base::Annotate(stats.status(), absl::StrCat("layer ", moe.layer));
       pushed.layers[moe.layer] = *std::move(stats);
     }
     if (pushed.layers.empty()) {
@@ -139,8 +139,8 @@ class Gatherer {
         }
       }
       if (!status.ok()) {
-        return Annotate(status, absl::StrCat("run '", hello.run(), "', rank ", hello.rank(),
-                                             ", step ", report.step(), ", layer ", layer));
+        return base::Annotate(status, absl::StrCat("run '", hello.run(), "', rank ", hello.rank(),
+                                                   ", step ", report.step(), ", layer ", layer));
       }
     }
     return absl::OkStatus();
@@ -256,7 +256,7 @@ absl::StatusOr<Pushed> GatherCaptures(const std::vector<std::string>& paths, con
                                       const GatherOptions& options) {
   Gatherer gatherer(model, options);
   for (const std::string& path : paths) {
-    FORESHOCK_RETURN_IF_ERROR(Annotate(gatherer.Read(path), path));
+    FORESHOCK_RETURN_IF_ERROR(base::Annotate(gatherer.Read(path), path));
   }
   return gatherer.Finish();
 }

@@ -117,8 +117,9 @@ absl::Status Families::Add(absl::string_view file, absl::string_view json) {
   for (const auto& row : table["families"]) {
     absl::StatusOr<Family> family = ReadFamily(row);
     if (!family.ok()) {
-      return Annotate(family.status(),
-                      absl::StrCat(file, ": family ", &row - &table["families"][0], " (from 0)"));
+      return base::Annotate(
+          family.status(),
+          absl::StrCat(file, ": family ", &row - &table["families"][0], " (from 0)"));
     }
     const auto same = std::find_if(rows_.begin(), rows_.end(),
                                    [&](const Family& old) { return old.name == family->name; });

@@ -15,8 +15,8 @@ int GramFunctions(GramFunction functions[3]) {
   int count = 0;
   functions[count++] = &GramPortable;
 #ifdef FORESHOCK_X86_64
-  if (BestInstructionSet() >= InstructionSet::kX86V3) functions[count++] = &GramV3;
-  if (BestInstructionSet() >= InstructionSet::kX86V4) functions[count++] = &GramV4;
+  if (base::BestInstructionSet() >= base::InstructionSet::kX86V3) functions[count++] = &GramV3;
+  if (base::BestInstructionSet() >= base::InstructionSet::kX86V4) functions[count++] = &GramV4;
 #endif
   return count;
 }

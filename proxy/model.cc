@@ -159,8 +159,8 @@ class Recogniser {
         absl::StatusOr<Role> role = Understand(s, t);
         if (!role.ok()) {
           const Tensor& tensor = shard.header.tensors[t];
-          return Annotate(role.status(), absl::StrCat(shard.file.path(), ": tensor '", tensor.name,
-                                                      "': byte ", tensor.begin));
+          return base::Annotate(role.status(), absl::StrCat(shard.file.path(), ": tensor '",
+                                                            tensor.name, "': byte ", tensor.begin));
         }
         roles.push_back(*role);
       }
@@ -354,7 +354,7 @@ std::string Model::Routing() const {
 absl::StatusOr<Model> Recognise(const Checkpoint& checkpoint, const Families& families) {
   Model model;
   FORESHOCK_RETURN_IF_ERROR(
-      Annotate(ReadConfig(checkpoint.config, families, &model), checkpoint.directory));
+      base::Annotate(ReadConfig(checkpoint.config, families, &model), checkpoint.directory));
   FORESHOCK_RETURN_IF_ERROR(Recogniser(checkpoint, &model).Run());
   return model;
 }

@@ -157,8 +157,8 @@ absl::StatusOr<Plan> ParseWhole(const PlanJson& json) {
   for (const PlanJson& row : json["layers"]) {
     absl::StatusOr<LayerPlan> layer = ParseLayer(row, plan);
     if (!layer.ok()) {
-      return Annotate(layer.status(),
-                      absl::StrCat("layers: element ", plan.layers.size(), " (from 0)"));
+      return base::Annotate(layer.status(),
+                            absl::StrCat("layers: element ", plan.layers.size(), " (from 0)"));
     }
     if (!plan.layers.empty() && plan.layers.back().layer >= layer->layer) {
       return WrongKey("layers", absl::StrCat("has layer ", layer->layer, " after layer ",
@@ -203,7 +203,7 @@ std::string FormatPlan(const Plan& plan) {
 absl::StatusOr<Plan> ParsePlan(absl::string_view file, absl::string_view text) {
   FORESHOCK_ASSIGN_OR_RETURN(const PlanJson json, ParseOrderedJson(file, text));
   absl::StatusOr<Plan> plan = ParseWhole(json);
-  if (!plan.ok()) return Annotate(plan.status(), file);
+  if (!plan.ok()) return base::Annotate(plan.status(), file);
   return plan;
 }
 

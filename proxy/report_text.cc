@@ -152,14 +152,15 @@ std::string ReportScript(const TextJson& report, const std::string& name, const 
   const int height =
       kPictureTop + static_cast<int>(panels.size()) * (kPicturePanel + kPictureGap) + kPictureGap;
   std::string text = absl::StrCat(
-      gnuplot::Output(file, kPictureWidth, height), "set datafile missing 'NaN'\nset multiplot\n",
+      base::gnuplot::Output(file, kPictureWidth, height),
+      "set datafile missing 'NaN'\nset multiplot\n",
       "set lmargin at screen 0.08\nset rmargin at screen 0.97\n",
       "set tics nomirror out scale 0.5\nset border 3 lc rgb '#666666'\nset xtics 1\n",
       "set grid ytics lc rgb '#e4e4e4' lt 1 lw 1\n",
       "set key at graph 0.995,0.98 right top horizontal samplen 1.5 font ',10' opaque\n",
       "set xrange [-0.5:", static_cast<double>(layers.size()) - 0.5, "]\n");
   if (layers.size() > 20) absl::StrAppend(&text, "set xtics autofreq\n");
-  absl::StrAppend(&text, "set label 1 ", gnuplot::Quote(name), " at screen 0.08,",
+  absl::StrAppend(&text, "set label 1 ", base::gnuplot::Quote(name), " at screen 0.08,",
                   1 - 20.0 / height, " left front font ',15'\n");
   int top = kPictureTop;
   for (size_t p = 0; p < panels.size(); ++p) {
@@ -168,7 +169,7 @@ std::string ReportScript(const TextJson& report, const std::string& name, const 
                           "set label 2 %s at graph 0,1.0 offset 0,0.6 left front font ',11'\n",
                           1 - static_cast<double>(top) / height,
                           1 - static_cast<double>(top + kPicturePanel) / height,
-                          gnuplot::Quote(panels[p].title));
+                          base::gnuplot::Quote(panels[p].title));
     absl::StrAppend(&text, p + 1 == panels.size() ? "set xlabel 'MoE layer, in order'\n" : "");
     std::vector<std::string> lines;
     for (size_t i = 0; i < panels[p].lines.size(); ++i) {
@@ -178,12 +179,13 @@ std::string ReportScript(const TextJson& report, const std::string& name, const 
       for (const TextJson& layer : layers) {
         const TextJson value = At(layer, pointer);
         absl::StrAppend(&text, place++, " ",
-                        value.is_number() ? gnuplot::Number(value.get<double>()) : "NaN", "\n");
+                        value.is_number() ? base::gnuplot::Number(value.get<double>()) : "NaN",
+                        "\n");
       }
       absl::StrAppend(&text, "EOD\n");
-      lines.push_back(
-          absl::StrFormat("$p%dl%d with linespoints lw 1.6 pt 7 ps 0.5 lc rgb '%s' title %s", p, i,
-                          gnuplot::kColours[i % gnuplot::kColoured], gnuplot::Quote(title)));
+      lines.push_back(absl::StrFormat(
+          "$p%dl%d with linespoints lw 1.6 pt 7 ps 0.5 lc rgb '%s' title %s", p, i,
+          base::gnuplot::kColours[i % base::gnuplot::kColoured], base::gnuplot::Quote(title)));
     }
     absl::StrAppend(&text, "set offsets 0,0,graph 0.25,graph 0.05\nplot ",
                     absl::StrJoin(lines, ", "), "\nunset offsets\nunset label 1\n");

@@ -116,8 +116,8 @@ class Slicer {
       const Tensor& tensor = shard.header.tensors[t];
       absl::StatusOr<std::optional<CutTensor>> cut = CutOne(tensor, model_.roles[index][t]);
       if (!cut.ok()) {
-        return Annotate(cut.status(), absl::StrCat(shard.file.path(), ": tensor '", tensor.name,
-                                                   "': byte ", tensor.begin));
+        return base::Annotate(cut.status(), absl::StrCat(shard.file.path(), ": tensor '",
+                                                         tensor.name, "': byte ", tensor.begin));
       }
       changed |= !*cut || (*cut)->changed;
       if (!*cut) continue;

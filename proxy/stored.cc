@@ -37,8 +37,8 @@ absl::StatusOr<LayerStats> StatsOf(const model::CoactivationRow& row, const Mode
 }
 
 // What a user gets instead.
-absl::Status NothingKept(const Store& store, const std::string& run, const std::string& of) {
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> shares,
+absl::Status NothingKept(const store::Store& store, const std::string& run, const std::string& of) {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SeriesKey> shares,
                              store.Series(run, {.indicator = "load.share"}));
   return absl::NotFoundError(absl::StrCat(
       of, " has no sums of RouterCoactivation in the store: ",
@@ -57,8 +57,8 @@ absl::Status NothingKept(const Store& store, const std::string& run, const std::
 
 absl::StatusOr<Pushed> GatherStored(const std::string& directory, const std::string& run,
                                     std::optional<uint32_t> attempt, const Model& model) {
-  FORESHOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store,
-                             OpenStore({.directory = directory, .read_only = true}));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
+                             store::OpenStore({.directory = directory, .read_only = true}));
   FORESHOCK_RETURN_IF_ERROR(store->Run(run).status());
   if (model.top_k < 2) {
     return absl::InvalidArgumentError(
@@ -90,8 +90,8 @@ absl::StatusOr<Pushed> GatherStored(const std::string& directory, const std::str
       found = true;
       absl::StatusOr<LayerStats> stats = StatsOf(row, model);
       if (!stats.ok()) {
-        return Annotate(stats.status(),
-                        absl::StrCat("run '", run, "', attempt ", taken, ", layer ", moe.layer));
+        return base::Annotate(stats.status(), absl::StrCat("run '", run, "', attempt ", taken,
+                                                           ", layer ", moe.layer));
       }
       pushed.layers[moe.layer] = *std::move(stats);
     }

@@ -103,16 +103,16 @@ std::string Cell(const std::optional<double>& value) {
 // What both models did with the same text.
 void PrintForward(const ReportJson& forward) {
   using cli::Align;
-  cli::Table table({{"layer", Align::kRight},
-                    {"survival", Align::kRight},
-                    {"agreement", Align::kRight},
-                    {"load entropy", Align::kRight},
-                    {"proxy", Align::kRight},
-                    {"rank corr.", Align::kRight},
-                    {"output error", Align::kRight},
-                    {"cosine", Align::kRight},
-                    {"stream error", Align::kRight},
-                    {"cosine", Align::kRight}});
+  cli::Table table({{"layer", cli::Align::kRight},
+                    {"survival", cli::Align::kRight},
+                    {"agreement", cli::Align::kRight},
+                    {"load entropy", cli::Align::kRight},
+                    {"proxy", cli::Align::kRight},
+                    {"rank corr.", cli::Align::kRight},
+                    {"output error", cli::Align::kRight},
+                    {"cosine", cli::Align::kRight},
+                    {"stream error", cli::Align::kRight},
+                    {"cosine", cli::Align::kRight}});
   const auto cell = [](const ReportJson& value) {
     return Cell(value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt);
   };
@@ -135,7 +135,7 @@ void PrintForward(const ReportJson& forward) {
 void PrintReport(const ReportJson& whole, const Report& report, double accelerator_gib) {
   using cli::Align;
   const cli::Terminal out(stdout);
-  cli::Table size({{"size"}, {"source", Align::kRight}, {"proxy", Align::kRight}});
+  cli::Table size({{"size"}, {"source", cli::Align::kRight}, {"proxy", cli::Align::kRight}});
   size.AddRow({"experts a layer", absl::StrCat(report.experts), absl::StrCat(report.keep)});
   size.AddRow({"parameters", absl::StrFormat("%.3g", static_cast<double>(report.parameters_before)),
                absl::StrFormat("%.3g", static_cast<double>(report.parameters_after))});
@@ -150,17 +150,17 @@ void PrintReport(const ReportJson& whole, const Report& report, double accelerat
     cli::Say("config.json: %s\n", change);
   }
   cli::Say("\n");
-  cli::Table layers({{"layer", Align::kRight},
-                     {"survival", Align::kRight},
-                     {"kept prob.", Align::kRight},
-                     {"load entropy", Align::kRight},
-                     {"expected", Align::kRight},
-                     {"max violation", Align::kRight},
-                     {"expected", Align::kRight},
-                     {"similarity", Align::kRight},
-                     {"proxy", Align::kRight},
-                     {"conditioning", Align::kRight},
-                     {"proxy", Align::kRight}});
+  cli::Table layers({{"layer", cli::Align::kRight},
+                     {"survival", cli::Align::kRight},
+                     {"kept prob.", cli::Align::kRight},
+                     {"load entropy", cli::Align::kRight},
+                     {"expected", cli::Align::kRight},
+                     {"max violation", cli::Align::kRight},
+                     {"expected", cli::Align::kRight},
+                     {"similarity", cli::Align::kRight},
+                     {"proxy", cli::Align::kRight},
+                     {"conditioning", cli::Align::kRight},
+                     {"proxy", cli::Align::kRight}});
   for (const LayerReport& layer : report.layers) {
     const auto entropy = [](const std::optional<LoadShape>& load) {
       return Cell(load ? std::optional<double>(load->entropy_ratio) : std::nullopt);
@@ -200,8 +200,8 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
   }
   if (!arguments.plot.empty()) {
     // Known before the work, not after it.
-    FORESHOCK_RETURN_IF_ERROR(CheckPlotFile(arguments.plot));
-    FORESHOCK_RETURN_IF_ERROR(RunGnuplot(""));
+    FORESHOCK_RETURN_IF_ERROR(base::CheckPlotFile(arguments.plot));
+    FORESHOCK_RETURN_IF_ERROR(base::RunGnuplot(""));
   }
   cli::Progress progress("compare", proxy.checkpoint.bytes());
   const auto update = [&](uint64_t done, const std::string& name) {
@@ -222,7 +222,7 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
     FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.markdown, ReportMarkdown(whole, name)));
   }
   if (!arguments.plot.empty()) {
-    FORESHOCK_RETURN_IF_ERROR(RunGnuplot(ReportScript(whole, name, arguments.plot)));
+    FORESHOCK_RETURN_IF_ERROR(base::RunGnuplot(ReportScript(whole, name, arguments.plot)));
   }
   if (!arguments.file.empty()) FORESHOCK_RETURN_IF_ERROR(WriteWhole(arguments.file, json));
   if (program.json) {

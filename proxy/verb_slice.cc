@@ -50,7 +50,8 @@ void PrintCutJson(const Cut& cut, const SliceArguments& arguments, const Assembl
 
 void PrintCut(const Cut& cut, const SliceArguments& arguments, const Assembled& assembled) {
   using cli::Align;
-  cli::Table table({{"tensors"}, {"count", Align::kRight}, {"source bytes", Align::kRight}});
+  cli::Table table(
+      {{"tensors"}, {"count", cli::Align::kRight}, {"source bytes", cli::Align::kRight}});
   const auto row = [&](const char* what, const Tally& part) {
     table.AddRow({what, absl::StrCat(part.tensors), FormatBytes(part.bytes)});
   };

@@ -31,22 +31,22 @@ Style StyleOf(const std::string& severity) {
                                  : Style::kPlain;
 }
 
-std::string VerdictText(const RunVerdict& verdict, const Terminal& out) {
+std::string VerdictText(const backtest::RunVerdict& verdict, const Terminal& out) {
   switch (verdict.kind) {
-    case RunVerdict::Kind::kNone:
+    case backtest::RunVerdict::Kind::kNone:
       return "-";
-    case RunVerdict::Kind::kShown:
+    case backtest::RunVerdict::Kind::kShown:
       return "shown";
-    case RunVerdict::Kind::kHolds:
+    case backtest::RunVerdict::Kind::kHolds:
       return out.Paint(Style::kGreen, "holds");
-    case RunVerdict::Kind::kMissed:
+    case backtest::RunVerdict::Kind::kMissed:
       return out.Paint(Style::kRed, absl::StrCat("missed: ", verdict.reason));
   }
   return "";
 }
 
-std::vector<JudgedRun> Judged(const BacktestWork& work) {
-  std::vector<JudgedRun> runs;
+std::vector<backtest::JudgedRun> Judged(const BacktestWork& work) {
+  std::vector<backtest::JudgedRun> runs;
   for (const BacktestRun& run : work.runs) {
     if (run.status.ok()) runs.push_back({&run.result, &run.verdict});
   }
@@ -64,7 +64,7 @@ void PrintOutcomes(const BacktestWork& work, const Terminal& out) {
                {"healthy", Align::kRight},
                {"named"}});
   for (const BacktestRun& run : work.runs) {
-    for (const RuleOutcome& outcome : run.verdict.outcomes) {
+    for (const backtest::RuleOutcome& outcome : run.verdict.outcomes) {
       table.AddRow({run.name, outcome.rule, absl::StrCat(outcome.first_step),
                     out.Paint(StyleOf(outcome.severity), outcome.severity),
                     FormatWhere(run.result.alerts[outcome.first_alert].last),
@@ -76,7 +76,7 @@ void PrintOutcomes(const BacktestWork& work, const Terminal& out) {
   if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
-void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
+void PrintRules(const std::vector<backtest::SplitSummary>& splits, const Terminal& out) {
   Table table({{"split"},
                {"alert"},
                {"severity"},
@@ -85,16 +85,17 @@ void PrintRules(const std::vector<SplitSummary>& splits, const Terminal& out) {
                {"median lead", Align::kRight},
                {"healthy", Align::kRight},
                {"per 10 000", Align::kRight}});
-  for (const SplitSummary& split : splits) {
+  for (const backtest::SplitSummary& split : splits) {
     if (split.faulty + split.quiet == 0) continue;  // without labels each run's own rows say it all
-    for (const SplitSummary::OfRule& rule : split.rules) {
+    for (const backtest::SplitSummary::OfRule& rule : split.rules) {
       const bool known = split.healthy_steps > 0;
-      table.AddRow({split.split.empty() ? "-" : split.split, rule.rule,
-                    out.Paint(StyleOf(rule.severity), rule.severity),
-                    split.faulty == 0 ? "-" : absl::StrCat(rule.faults_seen, " of ", split.faulty),
-                    rule.nameable == 0 ? "-" : absl::StrCat(rule.named, " of ", rule.nameable),
-                    OrDash(rule.median_lead_steps), known ? absl::StrCat(rule.healthy_alerts) : "-",
-                    known ? Rate(PerTenThousand(rule.healthy_alerts, split.healthy_steps)) : "-"});
+      table.AddRow(
+          {split.split.empty() ? "-" : split.split, rule.rule,
+           out.Paint(StyleOf(rule.severity), rule.severity),
+           split.faulty == 0 ? "-" : absl::StrCat(rule.faults_seen, " of ", split.faulty),
+           rule.nameable == 0 ? "-" : absl::StrCat(rule.named, " of ", rule.nameable),
+           OrDash(rule.median_lead_steps), known ? absl::StrCat(rule.healthy_alerts) : "-",
+           known ? Rate(backtest::PerTenThousand(rule.healthy_alerts, split.healthy_steps)) : "-"});
     }
   }
   if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
@@ -115,13 +116,13 @@ void PrintRuns(const BacktestWork& work, const Terminal& out) {
                {"verdict"}});
   for (const BacktestRun& run : work.runs) {
     if (!run.status.ok()) continue;
-    const RunVerdict& verdict = run.verdict;
+    const backtest::RunVerdict& verdict = run.verdict;
     std::vector<std::string> row = {verdict.split.empty() ? "-" : verdict.split, run.name,
                                     absl::StrCat(run.result.steps.size()),
                                     OrDash(verdict.injection_step),
                                     OrDash(verdict.loss_break_step)};
     if (verdict.first_warning.has_value()) {
-      const AlertSpan& span = run.result.alerts[*verdict.first_warning];
+      const backtest::AlertSpan& span = run.result.alerts[*verdict.first_warning];
       row.insert(row.end(),
                  {absl::StrCat(span.warning->step),
                   span.first.fault().empty() ? span.first.rule() : span.first.fault(),
@@ -136,14 +137,14 @@ void PrintRuns(const BacktestWork& work, const Terminal& out) {
   if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
-void PrintSplit(const SplitSummary& split, const Terminal& out) {
+void PrintSplit(const backtest::SplitSummary& split, const Terminal& out) {
   const uint64_t scored = split.faulty + split.quiet;
   std::string text;
   if (scored == 0) {
-    text =
-        absl::StrCat("no verdict: ", Plural(split.runs, "run"), ", ",
-                     Plural(split.warnings, "warning"), " in ", FormatCount(split.steps),
-                     " steps (", Rate(PerTenThousand(split.warnings, split.steps)), " per 10 000)");
+    text = absl::StrCat("no verdict: ", Plural(split.runs, "run"), ", ",
+                        Plural(split.warnings, "warning"), " in ", FormatCount(split.steps),
+                        " steps (", Rate(backtest::PerTenThousand(split.warnings, split.steps)),
+                        " per 10 000)");
     if (split.split.empty()) {
       absl::StrAppend(&text, "; which of them are false, only labels can say (--index)");
     }
@@ -162,8 +163,9 @@ void PrintSplit(const SplitSummary& split, const Terminal& out) {
         &text, "; ", split.silent, " of ", Plural(split.quiet, "quiet run"), " silent; ",
         Plural(split.false_alarms, "false alarm"), " (", split.false_critical, " critical) in ",
         FormatCount(split.healthy_steps),
-        " healthy steps: ", Rate(PerTenThousand(split.false_alarms, split.healthy_steps)),
-        " per 10 000, at most ", Rate(PerTenThousandUpper(split.false_alarms, split.healthy_steps)),
+        " healthy steps: ", Rate(backtest::PerTenThousand(split.false_alarms, split.healthy_steps)),
+        " per 10 000, at most ",
+        Rate(backtest::PerTenThousandUpper(split.false_alarms, split.healthy_steps)),
         " with 95 % confidence");
   }
   const bool good = split.missed == 0;
@@ -178,11 +180,11 @@ nlohmann::json ToJson(const std::optional<int64_t>& step) {
 nlohmann::json ToJson(const std::optional<bool>& value) {
   return value.has_value() ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
-nlohmann::json ToJson(const std::optional<AlertSpan::Moment>& moment) {
+nlohmann::json ToJson(const std::optional<backtest::AlertSpan::Moment>& moment) {
   return moment.has_value() ? nlohmann::json(moment->step) : nlohmann::json(nullptr);
 }
 
-nlohmann::json ToJson(const AlertSpan& span) {
+nlohmann::json ToJson(const backtest::AlertSpan& span) {
   nlohmann::json layers = nlohmann::json::array();
   for (const uint32_t layer : span.last.layers()) layers.push_back(layer);
   return {
@@ -204,7 +206,7 @@ nlohmann::json ToJson(const AlertSpan& span) {
       {"summary", span.first.summary()}};
 }
 
-nlohmann::json ToJson(const RuleOutcome& outcome) {
+nlohmann::json ToJson(const backtest::RuleOutcome& outcome) {
   return {{"rule", outcome.rule},
           {"signature", outcome.signature},
           {"fault", outcome.fault},
@@ -217,26 +219,26 @@ nlohmann::json ToJson(const RuleOutcome& outcome) {
           {"named", ToJson(outcome.named)}};
 }
 
-const char* KindName(RunVerdict::Kind kind) {
+const char* KindName(backtest::RunVerdict::Kind kind) {
   switch (kind) {
-    case RunVerdict::Kind::kNone:
+    case backtest::RunVerdict::Kind::kNone:
       return "none";
-    case RunVerdict::Kind::kShown:
+    case backtest::RunVerdict::Kind::kShown:
       return "shown";
-    case RunVerdict::Kind::kHolds:
+    case backtest::RunVerdict::Kind::kHolds:
       return "holds";
-    case RunVerdict::Kind::kMissed:
+    case backtest::RunVerdict::Kind::kMissed:
       return "missed";
   }
   return "";
 }
 
 nlohmann::json ToJson(const BacktestRun& run) {
-  const RunVerdict& verdict = run.verdict;
+  const backtest::RunVerdict& verdict = run.verdict;
   nlohmann::json alerts = nlohmann::json::array();
-  for (const AlertSpan& span : run.result.alerts) alerts.push_back(ToJson(span));
+  for (const backtest::AlertSpan& span : run.result.alerts) alerts.push_back(ToJson(span));
   nlohmann::json rules = nlohmann::json::array();
-  for (const RuleOutcome& outcome : verdict.outcomes) rules.push_back(ToJson(outcome));
+  for (const backtest::RuleOutcome& outcome : verdict.outcomes) rules.push_back(ToJson(outcome));
   nlohmann::json json = {{"name", run.name},
                          {"source", run.source},
                          {"stored", run.stored},
@@ -273,9 +275,9 @@ nlohmann::json ToJson(const BacktestRun& run) {
   return json;
 }
 
-nlohmann::json ToJson(const SplitSummary& split) {
+nlohmann::json ToJson(const backtest::SplitSummary& split) {
   nlohmann::json rules = nlohmann::json::array();
-  for (const SplitSummary::OfRule& rule : split.rules) {
+  for (const backtest::SplitSummary::OfRule& rule : split.rules) {
     rules.push_back({{"rule", rule.rule},
                      {"signature", rule.signature},
                      {"severity", rule.severity},
@@ -285,7 +287,7 @@ nlohmann::json ToJson(const SplitSummary& split) {
                      {"median_lead_steps", ToJson(rule.median_lead_steps)},
                      {"healthy_times", rule.healthy_alerts},
                      {"healthy_times_per_10000_steps",
-                      PerTenThousand(rule.healthy_alerts, split.healthy_steps)}});
+                      backtest::PerTenThousand(rule.healthy_alerts, split.healthy_steps)}});
   }
   return {{"split", split.split},
           {"runs", split.runs},
@@ -303,17 +305,18 @@ nlohmann::json ToJson(const SplitSummary& split) {
           {"healthy_steps", split.healthy_steps},
           {"false_alarms", split.false_alarms},
           {"false_critical", split.false_critical},
-          {"false_alarms_per_10000_steps", PerTenThousand(split.false_alarms, split.healthy_steps)},
+          {"false_alarms_per_10000_steps",
+           backtest::PerTenThousand(split.false_alarms, split.healthy_steps)},
           {"false_alarms_per_10000_steps_upper95",
-           PerTenThousandUpper(split.false_alarms, split.healthy_steps)},
+           backtest::PerTenThousandUpper(split.false_alarms, split.healthy_steps)},
           {"rules", rules}};
 }
 
 }  // namespace
 
-void PrintBacktest(const RuleSet& rules, const BacktestWork& work) {
+void PrintBacktest(const rules::RuleSet& rules, const BacktestWork& work) {
   const Terminal out(stdout);
-  const std::vector<SplitSummary> splits = SummariseRuns(rules, Judged(work));
+  const std::vector<backtest::SplitSummary> splits = backtest::SummariseRuns(rules, Judged(work));
   PrintOutcomes(work, out);
   PrintRules(splits, out);
   PrintRuns(work, out);
@@ -323,10 +326,10 @@ void PrintBacktest(const RuleSet& rules, const BacktestWork& work) {
       Say("  %s: drawn into %s\n", run.name, run.plot);
     }
   }
-  for (const SplitSummary& split : splits) PrintSplit(split, out);
+  for (const backtest::SplitSummary& split : splits) PrintSplit(split, out);
 }
 
-void PrintBacktestAsJson(const BacktestArguments& arguments, const RuleSet& rules,
+void PrintBacktestAsJson(const BacktestArguments& arguments, const rules::RuleSet& rules,
                          const BacktestWork& work) {
   nlohmann::json runs = nlohmann::json::array();
   nlohmann::json errors = nlohmann::json::array();
@@ -338,7 +341,7 @@ void PrintBacktestAsJson(const BacktestArguments& arguments, const RuleSet& rule
     }
   }
   nlohmann::json splits = nlohmann::json::array();
-  for (const SplitSummary& split : SummariseRuns(rules, Judged(work))) {
+  for (const backtest::SplitSummary& split : backtest::SummariseRuns(rules, Judged(work))) {
     splits.push_back(ToJson(split));
   }
   const nlohmann::json answer = {{"rules", arguments.rules},

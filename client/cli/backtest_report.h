@@ -10,10 +10,10 @@
 namespace foreshock::cli {
 
 // On stdout: which rule said what in which run, the rules summed up, the runs, a line per split.
-void PrintBacktest(const RuleSet& rules, const BacktestWork& work);
+void PrintBacktest(const rules::RuleSet& rules, const BacktestWork& work);
 
 // docs/backtest.md describes it.
-void PrintBacktestAsJson(const BacktestArguments& arguments, const RuleSet& rules,
+void PrintBacktestAsJson(const BacktestArguments& arguments, const rules::RuleSet& rules,
                          const BacktestWork& work);
 
 }  // namespace foreshock::cli

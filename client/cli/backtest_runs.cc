@@ -64,7 +64,7 @@ absl::Status AddCaptures(const std::string& path, std::vector<BacktestRun>* runs
 }
 
 // --index, or the index.json of every folder of captures.
-absl::StatusOr<RunLabels> FindLabels(const BacktestArguments& arguments) {
+absl::StatusOr<backtest::RunLabels> FindLabels(const BacktestArguments& arguments) {
   std::vector<std::string> files;
   if (!arguments.index.empty()) {
     files.push_back(arguments.index);
@@ -75,9 +75,9 @@ absl::StatusOr<RunLabels> FindLabels(const BacktestArguments& arguments) {
       if (fs::is_regular_file(beside, error)) files.push_back(beside.string());
     }
   }
-  RunLabels labels;
+  backtest::RunLabels labels;
   for (const std::string& file : files) {
-    FORESHOCK_ASSIGN_OR_RETURN(RunLabels more, ReadLabels(file));
+    FORESHOCK_ASSIGN_OR_RETURN(backtest::RunLabels more, backtest::ReadLabels(file));
     const size_t before = labels.size();
     for (auto& [name, label] : more) {
       label.place += before;
@@ -88,14 +88,14 @@ absl::StatusOr<RunLabels> FindLabels(const BacktestArguments& arguments) {
 }
 
 // What the command line says of runs that no index names.
-std::optional<RunLabel> LabelOfTheRest(const BacktestArguments& arguments) {
-  RunLabel label;
+std::optional<backtest::RunLabel> LabelOfTheRest(const BacktestArguments& arguments) {
+  backtest::RunLabel label;
   if (arguments.healthy) {
-    label.expected = RunLabel::Expected::kQuiet;
+    label.expected = backtest::RunLabel::Expected::kQuiet;
     return label;
   }
   if (!arguments.fault_from.has_value()) return std::nullopt;
-  label.expected = RunLabel::Expected::kAlarm;
+  label.expected = backtest::RunLabel::Expected::kAlarm;
   label.injection_step = arguments.fault_from;
   return label;
 }
@@ -110,7 +110,7 @@ std::string PlotFile(const BacktestArguments& arguments, const BacktestRun& run,
 
 class Judging {
  public:
-  Judging(const BacktestArguments& arguments, std::shared_ptr<const RuleSet> rules,
+  Judging(const BacktestArguments& arguments, std::shared_ptr<const rules::RuleSet> rules,
           BacktestWork* work)
       : arguments_(arguments),
         rules_(std::move(rules)),
@@ -154,23 +154,25 @@ class Judging {
     progress_.Update(sum, note);
   }
 
-  absl::Status Read(size_t i, const BacktestRun& run, CaptureTotals* totals, StepSink* sink) {
-    const StepProgress progress = [&](uint64_t done, uint64_t total, int64_t step) {
+  absl::Status Read(size_t i, const BacktestRun& run, backtest::CaptureTotals* totals,
+                    backtest::StepSink* sink) {
+    const backtest::StepProgress progress = [&](uint64_t done, uint64_t total, int64_t step) {
       const uint64_t share = total == 0 ? 0 : BytesOf(run) * done / total;
       if (share > done_[i]) Show(i, share, absl::StrCat(run.name, ", step ", step));
     };
-    if (run.stored) return ReadStoredSteps(*work_.store, run.source, progress, sink);
-    FORESHOCK_ASSIGN_OR_RETURN(*totals, ReadCaptureSteps(run.source, progress, sink));
+    if (run.stored) return backtest::ReadStoredSteps(*work_.store, run.source, progress, sink);
+    FORESHOCK_ASSIGN_OR_RETURN(*totals, backtest::ReadCaptureSteps(run.source, progress, sink));
     return absl::OkStatus();
   }
 
   absl::Status JudgeOne(size_t i, BacktestRun* run) {
-    Backtest backtest(rules_);
-    CaptureTotals totals;
+    backtest::Backtest backtest(rules_);
+    backtest::CaptureTotals totals;
     FORESHOCK_RETURN_IF_ERROR(Read(i, *run, &totals, &backtest));
     run->result = backtest.Finish();
-    run->verdict = JudgeRun(*rules_, run->result, run->label.has_value() ? &*run->label : nullptr);
-    run->notes = Notes(run->result);
+    run->verdict =
+        backtest::JudgeRun(*rules_, run->result, run->label.has_value() ? &*run->label : nullptr);
+    run->notes = backtest::Notes(run->result);
     if (totals.rejected > 0) {
       run->notes.push_back(absl::StrCat(
           Plural(totals.rejected, "payload"),
@@ -178,21 +180,21 @@ class Judging {
     }
     if (arguments_.plot.empty()) return absl::OkStatus();
     // What is worth drawing is known only now, so the run is read once more.
-    const std::vector<std::string> traced = arguments_.plot_rules.empty()
-                                                ? RulesToTrace(*rules_, run->result, run->verdict)
-                                                : arguments_.plot_rules;
-    Backtest tracing(rules_, traced);
+    const std::vector<std::string> traced =
+        arguments_.plot_rules.empty() ? backtest::RulesToTrace(*rules_, run->result, run->verdict)
+                                      : arguments_.plot_rules;
+    backtest::Backtest tracing(rules_, traced);
     FORESHOCK_RETURN_IF_ERROR(Read(i, *run, &totals, &tracing));
     tracing.Finish();
-    const RunTrace trace = tracing.TakeTrace();
+    const backtest::RunTrace trace = tracing.TakeTrace();
     run->plot = PlotFile(arguments_, *run, work_.runs.size() == 1);
-    return RunGnuplot(PlotScript(
+    return base::RunGnuplot(backtest::PlotScript(
         {.title = run->name, .result = &run->result, .verdict = &run->verdict, .trace = &trace},
         run->plot));
   }
 
   const BacktestArguments& arguments_;
-  const std::shared_ptr<const RuleSet> rules_;
+  const std::shared_ptr<const rules::RuleSet> rules_;
   BacktestWork& work_;
   std::atomic<size_t> next_{0};
   std::vector<std::atomic<uint64_t>> done_;
@@ -208,7 +210,7 @@ absl::StatusOr<BacktestWork> FindRuns(const BacktestArguments& arguments) {
   }
   if (!arguments.runs.empty()) {
     FORESHOCK_ASSIGN_OR_RETURN(work.store,
-                               OpenStore({.directory = arguments.data, .read_only = true}));
+                               store::OpenStore({.directory = arguments.data, .read_only = true}));
     for (const std::string& name : arguments.runs) {
       FORESHOCK_RETURN_IF_ERROR(work.store->Run(name).status());
       BacktestRun run;
@@ -218,7 +220,7 @@ absl::StatusOr<BacktestWork> FindRuns(const BacktestArguments& arguments) {
       work.runs.push_back(std::move(run));
     }
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const RunLabels labels, FindLabels(arguments));
+  FORESHOCK_ASSIGN_OR_RETURN(const backtest::RunLabels labels, FindLabels(arguments));
   std::set<std::string> names;
   for (BacktestRun& run : work.runs) {
     if (!names.insert(run.name).second) {
@@ -242,7 +244,7 @@ absl::StatusOr<BacktestWork> FindRuns(const BacktestArguments& arguments) {
   return work;
 }
 
-void JudgeRuns(const BacktestArguments& arguments, std::shared_ptr<const RuleSet> rules,
+void JudgeRuns(const BacktestArguments& arguments, std::shared_ptr<const rules::RuleSet> rules,
                BacktestWork* work) {
   Judging(arguments, std::move(rules), work).Run();
 }

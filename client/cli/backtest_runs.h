@@ -35,19 +35,19 @@ struct BacktestRun {
   std::string source;  // path; or the run's name, from the store
   bool stored = false;
   uint64_t bytes = 0;  // of the file; 0: not known
-  std::optional<RunLabel> label;
+  std::optional<backtest::RunLabel> label;
 
   absl::Status status;  // why there is no result
-  RunResult result;
-  RunVerdict verdict;
+  backtest::RunResult result;
+  backtest::RunVerdict verdict;
   std::vector<std::string> notes;
   std::string plot;  // the picture's file
 };
 
 struct BacktestWork {
-  std::vector<BacktestRun> runs;       // in the order of the index, then by name
-  std::vector<std::string> not_given;  // runs of the index that there is no capture of
-  std::unique_ptr<Store> store;        // with `runs`
+  std::vector<BacktestRun> runs;        // in the order of the index, then by name
+  std::vector<std::string> not_given;   // runs of the index that there is no capture of
+  std::unique_ptr<store::Store> store;  // with `runs`
 };
 
 // Everything that can be found wrong before the work begins is found here: files that do not exist,
@@ -55,7 +55,7 @@ struct BacktestWork {
 absl::StatusOr<BacktestWork> FindRuns(const BacktestArguments& arguments);
 
 // Judges every run; what fails is left in its `status`. Shows progress on stderr.
-void JudgeRuns(const BacktestArguments& arguments, std::shared_ptr<const RuleSet> rules,
+void JudgeRuns(const BacktestArguments& arguments, std::shared_ptr<const rules::RuleSet> rules,
                BacktestWork* work);
 
 }  // namespace foreshock::cli

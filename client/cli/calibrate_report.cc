@@ -15,7 +15,7 @@
 namespace foreshock::cli {
 namespace {
 
-using Role = RuleCalibration::Role;
+using Role = backtest::RuleCalibration::Role;
 
 const char* RoleName(Role role) {
   return role == Role::kGuard ? "guard" : role == Role::kEvidence ? "evidence" : "no limit";
@@ -28,7 +28,7 @@ std::string RateText(const std::optional<double>& rate) {
                       : FormatCount(static_cast<uint64_t>(std::llround(*rate)));
 }
 
-std::string AlertWord(const Budget& budget, size_t count) {
+std::string AlertWord(const backtest::Budget& budget, size_t count) {
   const char* word = budget.severity == "critical"  ? "page"
                      : budget.severity == "warning" ? "warning"
                                                     : "alert";
@@ -47,7 +47,7 @@ void PrintCalibration(const CalibrateReport& report) {
                {"new limit", Align::kRight},
                {"alerts/1e6 steps", Align::kRight},
                {"at most", Align::kRight}});
-  for (const RuleCalibration& rule : report.calibration.rules) {
+  for (const backtest::RuleCalibration& rule : report.calibration.rules) {
     const bool has_limit = rule.role != Role::kNoLimit;
     table.AddRow(
         {rule.rule, RoleName(rule.role), FormatCount(rule.samples),
@@ -58,19 +58,20 @@ void PrintCalibration(const CalibrateReport& report) {
   }
   SayLines(table.Render(out));
 
-  const Calibration& found = report.calibration;
+  const backtest::Calibration& found = report.calibration;
   Say("\nBudget: %.3g alerts of severity %s in 1e6 steps, shared by %s.\n",
       1e6 * found.alerts_per_step, report.budget.severity, Plural(found.guards, "guard"));
   Say("History: %s steps of %s. By itself it shows no rate under %s in 1e6 steps; what is rarer\n"
       "is extrapolated. \"At most\" holds with %.0f %% confidence (docs/calibration.md).\n",
       FormatCount(report.steps), Plural(report.runs.size(), "run"),
       RateText(1e6 * found.rate_shown), 100 * report.confidence);
-  const bool changed = std::any_of(found.rules.begin(), found.rules.end(),
-                                   [](const RuleCalibration& rule) { return rule.changed(); });
+  const bool changed =
+      std::any_of(found.rules.begin(), found.rules.end(),
+                  [](const backtest::RuleCalibration& rule) { return rule.changed(); });
   Say("%s these runs have %s.\n",
       changed ? "With the new limits" : "No limit was changed; as they are,",
       AlertWord(report.budget, report.alerts_after));
-  for (const RuleCalibration& rule : found.rules) {
+  for (const backtest::RuleCalibration& rule : found.rules) {
     if (rule.role != Role::kGuard) continue;
     Say("  %s: %s\n", rule.rule, rule.reason);
   }
@@ -85,7 +86,7 @@ void PrintCalibrationAsJson(const CalibrateReport& report) {
     return value.has_value() ? nlohmann::json(*value) : nlohmann::json();
   };
   nlohmann::json rules = nlohmann::json::array();
-  for (const RuleCalibration& rule : report.calibration.rules) {
+  for (const backtest::RuleCalibration& rule : report.calibration.rules) {
     nlohmann::json row = {{"rule", rule.rule},
                           {"role", RoleName(rule.role)},
                           {"samples", rule.samples},

@@ -9,8 +9,8 @@
 namespace foreshock::cli {
 
 struct CalibrateReport {
-  Calibration calibration;
-  Budget budget;
+  backtest::Calibration calibration;
+  backtest::Budget budget;
   double confidence = 0.95;
   double step_seconds = 0;  // 0: neither known nor needed
   std::vector<std::string> runs;

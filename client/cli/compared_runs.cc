@@ -22,15 +22,15 @@ uint32_t FlagBits(const v1::Point& point) {
   return bits;
 }
 
-SeriesKey KeyOf(const v1::Series& series) {
+model::SeriesKey KeyOf(const v1::Series& series) {
   return {.indicator = series.indicator(),
-          .layer = series.has_layer() ? static_cast<int32_t>(series.layer()) : kNoLayer,
-          .unit = static_cast<Unit>(series.unit()),
+          .layer = series.has_layer() ? static_cast<int32_t>(series.layer()) : model::kNoLayer,
+          .unit = static_cast<model::Unit>(series.unit()),
           .unit_id = series.unit_id(),
           .unit_name = series.unit_name()};
 }
 
-absl::Status ReadStoredTokens(Connection& daemon, RecordedRun* run) {
+absl::Status ReadStoredTokens(Connection& daemon, backtest::RecordedRun* run) {
   v1::ListStepsRequest request;
   request.set_run(run->name);
   request.set_limit(kStepsPerCall);
@@ -53,18 +53,18 @@ bool NamesCapture(const std::string& argument) {
   return absl::EndsWith(argument, ".fscap") || absl::EndsWith(argument, ".jsonl");
 }
 
-absl::StatusOr<RecordedRun> ReadComparedCapture(const std::string& path,
-                                                std::shared_ptr<const RuleSet> rules,
-                                                const std::vector<std::string>& indicators) {
+absl::StatusOr<backtest::RecordedRun> ReadComparedCapture(
+    const std::string& path, std::shared_ptr<const rules::RuleSet> rules,
+    const std::vector<std::string>& indicators) {
   Progress progress("read", 100);
-  return ReadCaptureRun(
+  return backtest::ReadCaptureRun(
       path, std::move(rules), indicators, [&](uint64_t done, uint64_t total, int64_t step) {
         progress.Update(total == 0 ? 0 : 100 * done / total, absl::StrCat(path, ", step ", step));
       });
 }
 
-absl::StatusOr<RecordedRun> ReadStoredAlerts(Connection& daemon, const std::string& run) {
-  RecordedRun recorded;
+absl::StatusOr<backtest::RecordedRun> ReadStoredAlerts(Connection& daemon, const std::string& run) {
+  backtest::RecordedRun recorded;
   recorded.name = run;
   v1::GetRunRequest get;
   get.set_run(run);
@@ -83,8 +83,8 @@ absl::StatusOr<RecordedRun> ReadStoredAlerts(Connection& daemon, const std::stri
 }
 
 absl::Status ReadStoredCurves(Connection& daemon, const std::vector<std::string>& indicators,
-                              bool tokens, RecordedRun* run) {
-  RunRecorder recorder;
+                              bool tokens, backtest::RecordedRun* run) {
+  backtest::RunRecorder recorder;
   const std::vector<std::string> all = {"*"};
   std::set<std::string> seen;  // a series that two patterns name is taken once
   for (const std::string& indicator : indicators.empty() ? all : indicators) {
@@ -96,7 +96,7 @@ absl::Status ReadStoredCurves(Connection& daemon, const std::vector<std::string>
         VisitPoints(daemon, request, [&](const v1::QueryPointsResponse& answer) {
           if (seen.count(answer.series().indicator()) > 0) return absl::OkStatus();
           now.insert(answer.series().indicator());
-          const SeriesKey key = KeyOf(answer.series());
+          const model::SeriesKey key = KeyOf(answer.series());
           for (const v1::Point& point : answer.points()) {
             FORESHOCK_RETURN_IF_ERROR(
                 recorder.Add(key, point.step(), point.value(), FlagBits(point)));

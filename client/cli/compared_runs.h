@@ -17,14 +17,14 @@ bool NamesCapture(const std::string& argument);
 
 // A capture, judged by `rules` (nullptr: not judged), with a progress bar. `indicators` as those of
 // RunRecorder. Errors name the file.
-absl::StatusOr<RecordedRun> ReadComparedCapture(const std::string& path,
-                                                std::shared_ptr<const RuleSet> rules,
-                                                const std::vector<std::string>& indicators);
+absl::StatusOr<backtest::RecordedRun> ReadComparedCapture(
+    const std::string& path, std::shared_ptr<const rules::RuleSet> rules,
+    const std::vector<std::string>& indicators);
 
 // What fired in a run that the daemon has, and why. Errors: NotFound, as the daemon says it.
-absl::StatusOr<RecordedRun> ReadStoredAlerts(Connection& daemon, const std::string& run);
+absl::StatusOr<backtest::RecordedRun> ReadStoredAlerts(Connection& daemon, const std::string& run);
 // Adds its curves, and with `tokens` the tokens of its steps.
 absl::Status ReadStoredCurves(Connection& daemon, const std::vector<std::string>& indicators,
-                              bool tokens, RecordedRun* run);
+                              bool tokens, backtest::RecordedRun* run);
 
 }  // namespace foreshock::cli

@@ -35,11 +35,11 @@ LiveView::~LiveView() {
 }
 
 void LiveView::Finish(int64_t last_step, absl::Duration timeout) {
-  const absl::Time deadline = SteadyNow() + timeout;
+  const absl::Time deadline = base::SteadyNow() + timeout;
   {
-    MutexLock lock(&mutex_);
-    while (newest_step_.value_or(-1) < last_step && SteadyNow() < deadline) {
-      changed_.WaitFor(&mutex_, deadline - SteadyNow());
+    base::MutexLock lock(&mutex_);
+    while (newest_step_.value_or(-1) < last_step && base::SteadyNow() < deadline) {
+      changed_.WaitFor(&mutex_, deadline - base::SteadyNow());
     }
     stop_ = true;
     changed_.NotifyAll();
@@ -56,7 +56,7 @@ void LiveView::Finish(int64_t last_step, absl::Duration timeout) {
 void LiveView::Run() {
   while (true) {
     const std::optional<int64_t> newest = Poll();
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     newest_step_ = newest;
     changed_.NotifyAll();
     if (stop_) return;

@@ -59,8 +59,8 @@ class LiveView {
   uint32_t attempt_ = 0;
   std::map<std::string, SeenAlert> alerts_;
 
-  Mutex mutex_;
-  CondVar changed_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<int64_t> newest_step_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

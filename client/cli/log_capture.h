@@ -40,7 +40,7 @@ struct LogTotals {
 class LogCapture {
  public:
   // The pointers outlive this.
-  LogCapture(std::string run, ScalarNames* names, CaptureWriter* out, LogNotes* notes)
+  LogCapture(std::string run, ScalarNames* names, capture::CaptureWriter* out, LogNotes* notes)
       : run_(std::move(run)), names_(*names), out_(*out), notes_(*notes) {}
 
   // Rows of one step are one report; the last value of a scalar counts. Errors: what the writer
@@ -61,7 +61,7 @@ class LogCapture {
 
   const std::string run_;
   ScalarNames& names_;
-  CaptureWriter& out_;
+  capture::CaptureWriter& out_;
   LogNotes& notes_;
   LogTotals totals_;
   std::optional<v1::Report> step_;               // the step being put together

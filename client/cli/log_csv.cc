@@ -39,7 +39,7 @@ class CsvReader final : public LogReader {
       if (again) notes_.Skip(cell.text, "a second column of this name; the first one is taken");
       header_.push_back(again ? "" : cell.text);
     }
-    return Annotate(columns_.FindStep(header_), lines_.At(first_line_, 0));
+    return base::Annotate(columns_.FindStep(header_), lines_.At(first_line_, 0));
   }
 
   absl::StatusOr<bool> Next(LogRow* row) override {

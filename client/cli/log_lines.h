@@ -12,7 +12,7 @@ namespace foreshock::cli {
 
 class LogLines {
  public:
-  explicit LogLines(InputFile file) : file_(std::move(file)) {}
+  explicit LogLines(capture::InputFile file) : file_(std::move(file)) {}
 
   // The next line without its LF or CR LF; false at the end of the file. Of a line that is longer
   // than kLineBytesMax only the beginning is kept: cut() says so. Errors: what the file system
@@ -33,7 +33,7 @@ class LogLines {
   static constexpr size_t kLineBytesMax = 1u << 20;
 
  private:
-  InputFile file_;
+  capture::InputFile file_;
   std::string chunk_;
   size_t used_ = 0;  // of chunk_
   std::string line_;

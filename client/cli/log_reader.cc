@@ -22,7 +22,7 @@ absl::Status RefuseWhatIsNoLog(const std::string& path, absl::string_view front)
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": a TensorBoard event file; export its scalars to CSV or JSONL (docs/import.md)"));
   }
-  if (absl::StartsWith(front, kFscapMagic)) {
+  if (absl::StartsWith(front, capture::kFscapMagic)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": a capture already; replay and rules backtest take it as it is"));
   }
@@ -59,8 +59,9 @@ void LogNotes::Skip(const std::string& column, absl::string_view why) {
 absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& path,
                                                            const LogOptions& options,
                                                            LogNotes* notes) {
-  FORESHOCK_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
-  FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view front, file.Peek(InputFile::kPeekBytesMax));
+  FORESHOCK_ASSIGN_OR_RETURN(capture::InputFile file, capture::InputFile::Open(path));
+  FORESHOCK_ASSIGN_OR_RETURN(const absl::string_view front,
+                             file.Peek(capture::InputFile::kPeekBytesMax));
   FORESHOCK_RETURN_IF_ERROR(RefuseWhatIsNoLog(path, front));
   const LogFormat format =
       options.format == LogFormat::kAuto ? FormatOf(path, front, options) : options.format;

@@ -22,13 +22,13 @@ Progress::Progress(std::string label, uint64_t total)
     : label_(std::move(label)),
       total_(std::max<uint64_t>(total, 1)),
       terminal_(stderr),
-      next_line_(SteadyNow() + kLineEvery) {}
+      next_line_(base::SteadyNow() + kLineEvery) {}
 
 void Progress::Update(uint64_t done, const std::string& note) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   done_ = std::min(done, total_);
   note_ = note;
-  const absl::Time now = SteadyNow();
+  const absl::Time now = base::SteadyNow();
   if (terminal_.is_tty()) {
     if (now < next_draw_) return;
     next_draw_ = now + kDrawEvery;
@@ -41,7 +41,7 @@ void Progress::Update(uint64_t done, const std::string& note) {
 }
 
 void Progress::Print(const std::string& text) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const bool shown = shown_;
   ClearLocked();
   SayLines(text);
@@ -50,7 +50,7 @@ void Progress::Print(const std::string& text) {
 }
 
 void Progress::Finish() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   ClearLocked();
 }
 

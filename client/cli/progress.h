@@ -35,7 +35,7 @@ class Progress {
   const std::string label_;
   const uint64_t total_;
   const Terminal terminal_;
-  Mutex mutex_;
+  base::Mutex mutex_;
   uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string note_ ABSL_GUARDED_BY(mutex_);
   bool shown_ ABSL_GUARDED_BY(mutex_) = false;

@@ -28,10 +28,10 @@ RankStream::~RankStream() {
 }
 
 absl::Status RankStream::AwaitHelloAck(absl::Duration timeout) {
-  const absl::Time deadline = SteadyNow() + timeout;
-  MutexLock lock(&mutex_);
+  const absl::Time deadline = base::SteadyNow() + timeout;
+  base::MutexLock lock(&mutex_);
   while (!greeted_ && !ended_) {
-    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - base::SteadyNow()) && base::SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
           "rank ", rank_, " said Hello and had no answer in ", absl::FormatDuration(timeout)));
     }
@@ -62,24 +62,24 @@ absl::Status RankStream::Send(const v1::Goodbye& goodbye) {
 absl::Status RankStream::Write(const v1::PushRequest& request) {
   if (stream_->Write(request)) return absl::OkStatus();
   // A failed write says nothing; the reason comes with the final status, on the reader's side.
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   while (!ended_) changed_.Wait(&mutex_);
   return FailureLocked();
 }
 
 absl::Status RankStream::AwaitAcks(uint64_t reports_max, absl::Duration timeout) {
-  absl::Time deadline = SteadyNow() + timeout;
-  MutexLock lock(&mutex_);
+  absl::Time deadline = base::SteadyNow() + timeout;
+  base::MutexLock lock(&mutex_);
   uint64_t acked = counts_.acked_seq;
   while (!ended_ && sent_seq_ > counts_.acked_seq + reports_max) {
-    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - base::SteadyNow()) && base::SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", rank_, ": the daemon acknowledged report ", counts_.acked_seq,
                        " of ", sent_seq_, " and nothing more in ", absl::FormatDuration(timeout)));
     }
     if (counts_.acked_seq > acked) {  // it moves: wait on
       acked = counts_.acked_seq;
-      deadline = SteadyNow() + timeout;
+      deadline = base::SteadyNow() + timeout;
     }
   }
   return sent_seq_ > counts_.acked_seq + reports_max ? FailureLocked() : absl::OkStatus();
@@ -91,10 +91,10 @@ absl::Status RankStream::Close(absl::Duration timeout) {
     stream_->WritesDone();
   }
   FORESHOCK_RETURN_IF_ERROR(AwaitAcks(0, timeout));
-  const absl::Time deadline = SteadyNow() + timeout;
-  MutexLock lock(&mutex_);
+  const absl::Time deadline = base::SteadyNow() + timeout;
+  base::MutexLock lock(&mutex_);
   while (!ended_) {
-    if (!changed_.WaitFor(&mutex_, deadline - SteadyNow()) && SteadyNow() >= deadline) {
+    if (!changed_.WaitFor(&mutex_, deadline - base::SteadyNow()) && base::SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", rank_,
                                                       ": the daemon did not end the stream in ",
                                                       absl::FormatDuration(timeout)));
@@ -106,7 +106,7 @@ absl::Status RankStream::Close(absl::Duration timeout) {
 void RankStream::ReadAnswers() {
   v1::PushResponse response;
   while (stream_->Read(&response)) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (response.has_hello_ack()) {
       hello_ack_ = std::move(*response.mutable_hello_ack());
       counts_.acked_seq = hello_ack_.last_committed_seq();
@@ -117,7 +117,7 @@ void RankStream::ReadAnswers() {
     changed_.NotifyAll();
   }
   const absl::Status status = FromGrpc(stream_->Finish());
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   ended_ = status;
   changed_.NotifyAll();
 }
@@ -139,7 +139,7 @@ void RankStream::Take(const v1::Ack& ack) {
 }
 
 RankStream::Counts RankStream::counts() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return counts_;
 }
 

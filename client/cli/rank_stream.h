@@ -70,8 +70,8 @@ class RankStream {
   uint64_t sent_seq_ = 0;
   bool half_closed_ = false;
 
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   Counts counts_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);

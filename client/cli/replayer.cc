@@ -47,10 +47,10 @@ void Replayer::WaitForTurn(int64_t time_unix_ns) {
   if (options_.speed <= 0 || time_unix_ns == 0) return;
   if (first_unix_ns_ == 0) {
     first_unix_ns_ = time_unix_ns;
-    started_ = SteadyNow();
+    started_ = base::SteadyNow();
   }
   const absl::Duration recorded = absl::Nanoseconds(time_unix_ns - first_unix_ns_);
-  const absl::Duration wait = started_ + recorded / options_.speed - SteadyNow();
+  const absl::Duration wait = started_ + recorded / options_.speed - base::SteadyNow();
   if (wait > absl::ZeroDuration()) absl::SleepFor(wait);
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 // The loss of the live lineage by step. A loss that was not finite is no point of train.loss, but
 // train.nonfinite counts it under the scalar's name.
-absl::StatusOr<std::vector<LossSample>> ReadLosses(Connection& daemon, const std::string& run) {
+absl::StatusOr<std::vector<rules::LossSample>> ReadLosses(Connection& daemon,
+                                                          const std::string& run) {
   std::map<int64_t, double> losses;
   v1::QueryPointsRequest request;
   request.mutable_selector()->set_run(run);
@@ -32,7 +33,7 @@ absl::StatusOr<std::vector<LossSample>> ReadLosses(Connection& daemon, const std
   for (const v1::QueryPointsResponse& answer : finite) {
     for (const v1::Point& point : answer.points()) losses[point.step()] = point.value();
   }
-  std::vector<LossSample> samples;
+  std::vector<rules::LossSample> samples;
   for (const auto& [step, loss] : losses) samples.push_back({step, loss});
   return samples;
 }
@@ -75,8 +76,8 @@ absl::StatusOr<RunSummary> Summarise(Connection& daemon, const std::string& run)
       summary.first_warning = alert;
     }
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LossSample> losses, ReadLosses(daemon, run));
-  summary.loss_break_step = LossBreakStep(losses);
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<rules::LossSample> losses, ReadLosses(daemon, run));
+  summary.loss_break_step = rules::LossBreakStep(losses);
   return summary;
 }
 

@@ -93,7 +93,7 @@ absl::StatusOr<std::shared_ptr<const TopData>> TopFeed::Look(const TopWanted& wa
 absl::StatusOr<TopData> TopFeed::LookOnce(const TopWanted& wanted) {
   TopData data;
   data.at = absl::Now();
-  data.steady_at = SteadyNow();
+  data.steady_at = base::SteadyNow();
   data.server = settings_.server;
   v1::QueryService::Stub& query = daemon_->query();
   FORESHOCK_RETURN_IF_ERROR(FromGrpc(query.GetStatus(daemon_->Context().get(), {}, &data.status)));

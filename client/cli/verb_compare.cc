@@ -33,19 +33,19 @@ struct CompareArguments {
   std::string by = "steps";
   std::vector<std::string> indicators;
   std::string plot;
-  CompareOptions options;
+  backtest::CompareOptions options;
 };
 
-std::string PlaceOf(const SeriesKey& key) {
-  const std::string place = SeriesPlace(key.layer, key.unit, key.unit_id, key.unit_name);
+std::string PlaceOf(const model::SeriesKey& key) {
+  const std::string place = backtest::SeriesPlace(key.layer, key.unit, key.unit_id, key.unit_name);
   return place.empty() ? "whole run" : place;
 }
 
-std::string Spreads(const SeriesDifference& series) {
+std::string Spreads(const backtest::SeriesDifference& series) {
   return series.size.has_value() ? absl::StrFormat("%+.1f", *series.size) : "constant";
 }
 
-void PrintComparison(const CompareArguments& arguments, const Comparison& comparison) {
+void PrintComparison(const CompareArguments& arguments, const backtest::Comparison& comparison) {
   const Terminal out(stdout);
   Table table(
       {{"indicator"},
@@ -57,12 +57,12 @@ void PrintComparison(const CompareArguments& arguments, const Comparison& compar
        {"in spreads", Align::kRight},
        {"away", Align::kRight}});
   size_t same = 0;
-  for (const IndicatorDifference& indicator : comparison.indicators) {
+  for (const backtest::IndicatorDifference& indicator : comparison.indicators) {
     if (!indicator.since.has_value()) {
       ++same;
       continue;
     }
-    const SeriesDifference& worst = comparison.series[indicator.worst];
+    const backtest::SeriesDifference& worst = comparison.series[indicator.worst];
     table.AddRow({indicator.indicator, absl::StrCat(indicator.differing, " of ", indicator.series),
                   absl::StrCat(*indicator.since), PlaceOf(worst.key), FormatValue(worst.difference),
                   FormatValue(worst.spread), Spreads(worst),
@@ -86,7 +86,7 @@ void PrintComparison(const CompareArguments& arguments, const Comparison& compar
   }
 }
 
-nlohmann::json SeriesJson(const SeriesDifference& series) {
+nlohmann::json SeriesJson(const backtest::SeriesDifference& series) {
   return {{"indicator", series.key.indicator},
           {"layer", series.key.layer >= 0 ? nlohmann::json(series.key.layer) : nullptr},
           {"where", PlaceOf(series.key)},
@@ -98,9 +98,10 @@ nlohmann::json SeriesJson(const SeriesDifference& series) {
           {"in_spreads", series.size.has_value() ? nlohmann::json(*series.size) : nullptr}};
 }
 
-void PrintComparisonAsJson(const CompareArguments& arguments, const Comparison& comparison) {
+void PrintComparisonAsJson(const CompareArguments& arguments,
+                           const backtest::Comparison& comparison) {
   nlohmann::json indicators = nlohmann::json::array();
-  for (const IndicatorDifference& indicator : comparison.indicators) {
+  for (const backtest::IndicatorDifference& indicator : comparison.indicators) {
     indicators.push_back(
         {{"indicator", indicator.indicator},
          {"series", indicator.series},
@@ -109,7 +110,7 @@ void PrintComparisonAsJson(const CompareArguments& arguments, const Comparison& 
          {"furthest", SeriesJson(comparison.series[indicator.worst])}});
   }
   nlohmann::json series = nlohmann::json::array();
-  for (const SeriesDifference& one : comparison.series) series.push_back(SeriesJson(one));
+  for (const backtest::SeriesDifference& one : comparison.series) series.push_back(SeriesJson(one));
   const nlohmann::json answer = {{"baseline", arguments.baseline},
                                  {"run", arguments.run},
                                  {"by", arguments.by},
@@ -124,13 +125,14 @@ void PrintComparisonAsJson(const CompareArguments& arguments, const Comparison& 
   SayExact(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-absl::Status DrawComparison(const CompareArguments& arguments, const Comparison& comparison) {
-  CurvesPlot plot{.title = absl::StrCat(arguments.run, " against ", arguments.baseline),
-                  .x_label = arguments.options.by_tokens ? "tokens" : "step"};
-  for (const IndicatorDifference& indicator : comparison.indicators) {
+absl::Status DrawComparison(const CompareArguments& arguments,
+                            const backtest::Comparison& comparison) {
+  backtest::CurvesPlot plot{.title = absl::StrCat(arguments.run, " against ", arguments.baseline),
+                            .x_label = arguments.options.by_tokens ? "tokens" : "step"};
+  for (const backtest::IndicatorDifference& indicator : comparison.indicators) {
     if (plot.panels.size() == kComparedPanels) break;
-    const SeriesDifference& worst = comparison.series[indicator.worst];
-    CurvesPlot::Panel panel{
+    const backtest::SeriesDifference& worst = comparison.series[indicator.worst];
+    backtest::CurvesPlot::Panel panel{
         .title = absl::StrCat(indicator.indicator, ", ", PlaceOf(worst.key), ": ",
                               worst.since.has_value() ? Spreads(worst) + " spreads" : "the same"),
         .lines = {{.name = arguments.baseline, .points = worst.baseline},
@@ -138,7 +140,7 @@ absl::Status DrawComparison(const CompareArguments& arguments, const Comparison&
     if (worst.since.has_value()) panel.marks.push_back({*worst.since, "differs"});
     plot.panels.push_back(std::move(panel));
   }
-  return RunGnuplot(CurvesScript(plot, arguments.plot));
+  return base::RunGnuplot(backtest::CurvesScript(plot, arguments.plot));
 }
 
 int Compare(const Settings& settings, CompareArguments arguments) {
@@ -148,11 +150,12 @@ int Compare(const Settings& settings, CompareArguments arguments) {
   };
   arguments.options.by_tokens = arguments.by == "tokens";
   if (!arguments.plot.empty()) {
-    if (const auto wrong = CheckPlotFile(arguments.plot); !wrong.ok()) return fail(wrong, kUsage);
-    if (const auto drawable = RunGnuplot(""); !drawable.ok()) return fail(drawable, kFinding);
+    if (const auto wrong = base::CheckPlotFile(arguments.plot); !wrong.ok())
+      return fail(wrong, kUsage);
+    if (const auto drawable = base::RunGnuplot(""); !drawable.ok()) return fail(drawable, kFinding);
   }
   Connection daemon(settings);
-  std::vector<RecordedRun> runs;
+  std::vector<backtest::RecordedRun> runs;
   for (const std::string& name : {arguments.baseline, arguments.run}) {
     if (NamesCapture(name)) {
       auto run = ReadComparedCapture(name, nullptr, arguments.indicators);
@@ -166,7 +169,7 @@ int Compare(const Settings& settings, CompareArguments arguments) {
       if (!read.ok()) return daemon.Report(read);
     }
   }
-  const auto comparison = CompareRuns(runs[0], runs[1], arguments.options);
+  const auto comparison = backtest::CompareRuns(runs[0], runs[1], arguments.options);
   if (!comparison.ok()) return fail(comparison.status(), kFinding);
   if (!arguments.plot.empty()) {
     const auto drawn = DrawComparison(arguments, *comparison);

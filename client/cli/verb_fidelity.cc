@@ -36,7 +36,7 @@ struct FidelityArguments {
   std::vector<std::string> indicators;
   std::string plot;
 
-  FidelityInput Input(const std::vector<RecordedRun>& read) const {
+  backtest::FidelityInput Input(const std::vector<backtest::RecordedRun>& read) const {
     return {.full_healthy = &read[0],
             .full_fault = &read[1],
             .proxy_healthy = &read[2],
@@ -47,14 +47,16 @@ struct FidelityArguments {
   }
 };
 
-const char* NameOf(Outcome outcome) {
-  return outcome == Outcome::kPass ? "pass" : outcome == Outcome::kFail ? "fail" : "undefined";
+const char* NameOf(backtest::Outcome outcome) {
+  return outcome == backtest::Outcome::kPass   ? "pass"
+         : outcome == backtest::Outcome::kFail ? "fail"
+                                               : "undefined";
 }
 
-std::string Painted(Outcome outcome, const Terminal& out) {
-  const Style style = outcome == Outcome::kPass   ? Style::kGreen
-                      : outcome == Outcome::kFail ? Style::kRed
-                                                  : Style::kYellow;
+std::string Painted(backtest::Outcome outcome, const Terminal& out) {
+  const Style style = outcome == backtest::Outcome::kPass   ? Style::kGreen
+                      : outcome == backtest::Outcome::kFail ? Style::kRed
+                                                            : Style::kYellow;
   return out.Paint(style, NameOf(outcome));
 }
 
@@ -66,7 +68,7 @@ std::string MovedAt(const std::optional<int64_t>& step) {
   return step.has_value() ? absl::StrCat(*step) : "-";
 }
 
-void PrintFidelity(const Fidelity& fidelity) {
+void PrintFidelity(const backtest::Fidelity& fidelity) {
   const Terminal out(stdout);
   Table indicators({{"indicator"},
                     {"full moves", Align::kRight},
@@ -78,7 +80,7 @@ void PrintFidelity(const Fidelity& fidelity) {
                     {"points", Align::kRight},
                     {"trend"},
                     {"note"}});
-  for (const IndicatorResponse& one : fidelity.indicators) {
+  for (const backtest::IndicatorResponse& one : fidelity.indicators) {
     indicators.AddRow(
         {one.indicator, MovedAt(one.full_step), MovedAt(one.proxy_step),
          NumberOrDash(one.full_slope), NumberOrDash(one.proxy_slope),
@@ -90,14 +92,14 @@ void PrintFidelity(const Fidelity& fidelity) {
   }
   if (!indicators.empty()) SayLines(absl::StrCat(indicators.Render(out), "\n"));
   Table criteria({{"criterion"}, {"verdict"}, {"reason"}});
-  for (const Criterion& one : fidelity.criteria) {
+  for (const backtest::Criterion& one : fidelity.criteria) {
     criteria.AddRow({one.required ? one.name : absl::StrCat(one.name, " (not required)"),
                      Painted(one.outcome, out), one.reason});
   }
   SayLines(absl::StrCat(criteria.Render(out), "\n"));
-  const char* words = fidelity.outcome == Outcome::kPass
+  const char* words = fidelity.outcome == backtest::Outcome::kPass
                           ? "the proxy answers the fault as the full model does"
-                      : fidelity.outcome == Outcome::kFail
+                      : fidelity.outcome == backtest::Outcome::kFail
                           ? "the proxy does not answer the fault as the full model does"
                           : "undecided: not every criterion could be judged";
   Say("%s: %s\n", Painted(fidelity.outcome, out), words);
@@ -110,16 +112,16 @@ nlohmann::json NumberJson(const std::optional<double>& number) {
   return number.has_value() ? nlohmann::json(*number) : nlohmann::json(nullptr);
 }
 
-void PrintFidelityAsJson(const FidelityArguments& arguments, const Fidelity& fidelity) {
+void PrintFidelityAsJson(const FidelityArguments& arguments, const backtest::Fidelity& fidelity) {
   nlohmann::json criteria = nlohmann::json::array();
-  for (const Criterion& one : fidelity.criteria) {
+  for (const backtest::Criterion& one : fidelity.criteria) {
     criteria.push_back({{"name", one.name},
                         {"verdict", NameOf(one.outcome)},
                         {"required", one.required},
                         {"reason", one.reason}});
   }
   nlohmann::json indicators = nlohmann::json::array();
-  for (const IndicatorResponse& one : fidelity.indicators) {
+  for (const backtest::IndicatorResponse& one : fidelity.indicators) {
     indicators.push_back({{"indicator", one.indicator},
                           {"judged", one.judged},
                           {"layers", one.layers},
@@ -147,11 +149,12 @@ void PrintFidelityAsJson(const FidelityArguments& arguments, const Fidelity& fid
   SayExact(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-absl::Status DrawFidelity(const FidelityArguments& arguments, const Fidelity& fidelity) {
-  CurvesPlot plot{.title = absl::StrCat("what the fault changes: ", NameOf(fidelity.outcome))};
-  for (const IndicatorResponse& one : fidelity.indicators) {
+absl::Status DrawFidelity(const FidelityArguments& arguments, const backtest::Fidelity& fidelity) {
+  backtest::CurvesPlot plot{.title =
+                                absl::StrCat("what the fault changes: ", NameOf(fidelity.outcome))};
+  for (const backtest::IndicatorResponse& one : fidelity.indicators) {
     if (plot.panels.size() == kFidelityPanels) break;
-    CurvesPlot::Panel panel{
+    backtest::CurvesPlot::Panel panel{
         .title = absl::StrCat(one.indicator, ", with the fault minus without: direction ",
                               NameOf(one.direction), ", trend ", NameOf(one.trend)),
         .lines = {{.name = "full model", .points = one.full},
@@ -161,7 +164,7 @@ absl::Status DrawFidelity(const FidelityArguments& arguments, const Fidelity& fi
     }
     plot.panels.push_back(std::move(panel));
   }
-  return RunGnuplot(CurvesScript(plot, arguments.plot));
+  return base::RunGnuplot(backtest::CurvesScript(plot, arguments.plot));
 }
 
 int JudgeProxy(const Settings& settings, const FidelityArguments& arguments) {
@@ -182,22 +185,22 @@ int JudgeProxy(const Settings& settings, const FidelityArguments& arguments) {
         "foreshock fidelity: note: captures are judged by --rules, stored runs by the "
         "daemon's rules; the type is only comparable if these are the same\n");
   }
-  std::shared_ptr<const RuleSet> rules;
+  std::shared_ptr<const rules::RuleSet> rules;
   if (!arguments.rules.empty()) {
-    auto loaded = LoadRules(arguments.rules);
+    auto loaded = rules::LoadRules(arguments.rules);
     if (!loaded.ok()) return fail(loaded.status().message(), kFinding);
     rules = *std::move(loaded);
   }
   if (!arguments.plot.empty()) {
-    if (const auto wrong = CheckPlotFile(arguments.plot); !wrong.ok()) {
+    if (const auto wrong = base::CheckPlotFile(arguments.plot); !wrong.ok()) {
       return fail(wrong.message(), kUsage);
     }
-    if (const auto drawable = RunGnuplot(""); !drawable.ok()) {
+    if (const auto drawable = base::RunGnuplot(""); !drawable.ok()) {
       return fail(drawable.message(), kFinding);
     }
   }
   Connection daemon(settings);
-  std::vector<RecordedRun> runs;
+  std::vector<backtest::RecordedRun> runs;
   for (const std::string& name : arguments.runs) {
     auto run =
         NamesCapture(name) ? ReadComparedCapture(name, rules, {}) : ReadStoredAlerts(daemon, name);
@@ -208,14 +211,15 @@ int JudgeProxy(const Settings& settings, const FidelityArguments& arguments) {
     runs.push_back(*std::move(run));
   }
   // Of stored runs only what is looked at is read.
-  std::vector<std::string> wanted = JudgedIndicators(arguments.Input(runs));
-  wanted.insert(wanted.end(), FidelityIndicators().begin(), FidelityIndicators().end());
+  std::vector<std::string> wanted = backtest::JudgedIndicators(arguments.Input(runs));
+  wanted.insert(wanted.end(), backtest::FidelityIndicators().begin(),
+                backtest::FidelityIndicators().end());
   for (size_t i = 0; i < runs.size(); ++i) {
     if (NamesCapture(arguments.runs[i])) continue;
     const absl::Status read = ReadStoredCurves(daemon, wanted, false, &runs[i]);
     if (!read.ok()) return daemon.Report(read);
   }
-  const auto fidelity = JudgeFidelity(arguments.Input(runs));
+  const auto fidelity = backtest::JudgeFidelity(arguments.Input(runs));
   if (!fidelity.ok()) return fail(fidelity.status().message(), kFinding);
   if (!arguments.plot.empty()) {
     const absl::Status drawn = DrawFidelity(arguments, *fidelity);
@@ -227,7 +231,7 @@ int JudgeProxy(const Settings& settings, const FidelityArguments& arguments) {
     PrintFidelity(*fidelity);
     if (!arguments.plot.empty()) Say("  drawn into %s\n", arguments.plot);
   }
-  return fidelity->outcome == Outcome::kPass ? kOk : kFinding;
+  return fidelity->outcome == backtest::Outcome::kPass ? kOk : kFinding;
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ absl::Status ImportFile(const std::string& file, const LogOptions& options, LogC
 
 absl::StatusOr<ImportOutcome> ImportFiles(const ImportArguments& arguments, ScalarNames* names,
                                           LogNotes* notes) {
-  FORESHOCK_ASSIGN_OR_RETURN(const auto writer, CaptureWriter::Create(arguments.out));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto writer, capture::CaptureWriter::Create(arguments.out));
   LogCapture capture(arguments.run, names, writer.get(), notes);
   ImportOutcome outcome;
   for (const std::string& file : arguments.files) {

@@ -58,9 +58,9 @@ absl::Status SendError(const absl::Status& status) {
 // Sends one file.
 absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& arguments,
                                    const std::string& file, absl::Duration timeout) {
-  auto reader = CaptureReader::Open(file);
+  auto reader = capture::CaptureReader::Open(file);
   if (!reader.ok()) return FileError(reader.status());
-  const absl::Time start = SteadyNow();
+  const absl::Time start = base::SteadyNow();
   // Bytes of the file, the only total known in advance; a pipe has none.
   Progress progress("replay", (*reader)->progress().bytes_total);
   Replayer replayer(daemon.ingest(), {.run = arguments.run,
@@ -88,7 +88,7 @@ absl::StatusOr<Outcome> ReplayFile(Connection& daemon, const ReplayArguments& ar
   if (!finished.ok()) return SendError(finished);
   if (view) view->Finish(replayer.totals().last_step, absl::Seconds(10));
   progress.Finish();
-  return Outcome{replayer.totals(), SteadyNow() - start};
+  return Outcome{replayer.totals(), base::SteadyNow() - start};
 }
 
 void PrintOutcome(const Outcome& outcome, const std::string& file) {

@@ -39,12 +39,12 @@ std::string WrongUsage(const BacktestArguments& arguments) {
   if (arguments.plot.empty()) {
     return arguments.plot_rules.empty() ? "" : "--plot-rules needs --plot FILE";
   }
-  return std::string(CheckPlotFile(arguments.plot).message());
+  return std::string(base::CheckPlotFile(arguments.plot).message());
 }
 
 int Run(const Settings& settings, const BacktestArguments& arguments) {
   if (const std::string wrong = WrongUsage(arguments); !wrong.empty()) return Fail(kUsage, wrong);
-  const auto rules = LoadRules(arguments.rules);
+  const auto rules = rules::LoadRules(arguments.rules);
   if (!rules.ok()) {
     SayErrorLines(absl::StrCat(rules.status().message(), "\n"));
     return Fail(kFinding, "the rule files have errors");
@@ -59,7 +59,7 @@ int Run(const Settings& settings, const BacktestArguments& arguments) {
   }
   if (!arguments.plot.empty()) {
     // Known before the work, not after it.
-    const absl::Status drawable = RunGnuplot("");
+    const absl::Status drawable = base::RunGnuplot("");
     if (!drawable.ok()) return Fail(kFinding, drawable.message());
   }
   auto work = FindRuns(arguments);
@@ -77,7 +77,7 @@ int Run(const Settings& settings, const BacktestArguments& arguments) {
   int code = kOk;
   for (const BacktestRun& run : work->runs) {
     if (!run.status.ok()) code = Fail(kFinding, absl::StrCat(run.name, ": ", run.status.message()));
-    if (run.verdict.kind == RunVerdict::Kind::kMissed) code = kFinding;
+    if (run.verdict.kind == backtest::RunVerdict::Kind::kMissed) code = kFinding;
   }
   return code;
 }

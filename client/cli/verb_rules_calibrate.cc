@@ -41,11 +41,12 @@ struct CalibrateArguments {
   int band_bins = 64;
 };
 
-class BothSinks final : public StepSink {
+class BothSinks final : public backtest::StepSink {
  public:
-  BothSinks(StepSink* first, StepSink* second) : first_(first), second_(second) {}
+  BothSinks(backtest::StepSink* first, backtest::StepSink* second)
+      : first_(first), second_(second) {}
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override {
+                    const rules::AttemptStart& attempt) override {
     first_->BeginAttempt(run, model, attempt);
     second_->BeginAttempt(run, model, attempt);
   }
@@ -66,30 +67,31 @@ class BothSinks final : public StepSink {
     first_->Tick(now_unix_ns);
     second_->Tick(now_unix_ns);
   }
-  void OnStep(const ClosedStep& step) override {
+  void OnStep(const model::ClosedStep& step) override {
     first_->OnStep(step);
     second_->OnStep(step);
   }
 
  private:
-  StepSink* const first_;
-  StepSink* const second_;
+  backtest::StepSink* const first_;
+  backtest::StepSink* const second_;
 };
 
 class Calibrating {
  public:
   explicit Calibrating(const CalibrateArguments& arguments) : arguments_(arguments) {}
 
-  absl::StatusOr<CalibrateReport> Run(std::shared_ptr<const RuleSet> rules) {
-    FORESHOCK_ASSIGN_OR_RETURN(report_.budget, ParseBudget(arguments_.budget));
+  absl::StatusOr<CalibrateReport> Run(std::shared_ptr<const rules::RuleSet> rules) {
+    FORESHOCK_ASSIGN_OR_RETURN(report_.budget, backtest::ParseBudget(arguments_.budget));
     report_.confidence = arguments_.confidence;
-    set_ = std::dynamic_pointer_cast<const CompiledRules>(std::move(rules));
+    set_ = std::dynamic_pointer_cast<const rules::CompiledRules>(std::move(rules));
     FORESHOCK_RETURN_IF_ERROR(PlanFiles());
     FORESHOCK_RETURN_IF_ERROR(FindHealthy());
 
-    HealthyHistory healthy(set_);
-    BandMaker band(set_, arguments_.band_align == "step" ? BandMaker::Align::kStep
-                                                         : BandMaker::Align::kTokens);
+    backtest::HealthyHistory healthy(set_);
+    backtest::BandMaker band(set_, arguments_.band_align == "step"
+                                       ? backtest::BandMaker::Align::kStep
+                                       : backtest::BandMaker::Align::kTokens);
     BothSinks both(&healthy, &band);
     for (const BacktestRun& run : work_.runs) {
       FORESHOCK_RETURN_IF_ERROR(Read(run, &both));
@@ -99,10 +101,10 @@ class Calibrating {
     }
     report_.steps = healthy.steps();
     FORESHOCK_ASSIGN_OR_RETURN(const double per_step, AlertsPerStep(healthy));
-    report_.calibration = Calibrate(healthy, {.alerts_per_step = per_step,
-                                              .severity = report_.budget.severity,
-                                              .confidence = arguments_.confidence,
-                                              .allow_sharper = arguments_.allow_sharper});
+    report_.calibration = backtest::Calibrate(healthy, {.alerts_per_step = per_step,
+                                                        .severity = report_.budget.severity,
+                                                        .confidence = arguments_.confidence,
+                                                        .allow_sharper = arguments_.allow_sharper});
     FORESHOCK_RETURN_IF_ERROR(CountAfter());
     FORESHOCK_RETURN_IF_ERROR(WriteRules());
     if (!arguments_.band.empty()) {
@@ -154,7 +156,7 @@ class Calibrating {
     }
     FORESHOCK_ASSIGN_OR_RETURN(work_, FindRuns(find));
     for (const BacktestRun& run : work_.runs) {
-      if (run.label.has_value() && run.label->expected == RunLabel::Expected::kAlarm) {
+      if (run.label.has_value() && run.label->expected == backtest::RunLabel::Expected::kAlarm) {
         return absl::InvalidArgumentError(absl::StrCat(
             "--healthy: the index.json beside ", run.source, " says that this run has a fault"));
       }
@@ -162,19 +164,20 @@ class Calibrating {
     return absl::OkStatus();
   }
 
-  absl::Status Read(const BacktestRun& run, StepSink* sink) {
+  absl::Status Read(const BacktestRun& run, backtest::StepSink* sink) {
     Progress progress(run.name, 0);
-    const StepProgress show = [&progress](uint64_t done, uint64_t, int64_t step) {
+    const backtest::StepProgress show = [&progress](uint64_t done, uint64_t, int64_t step) {
       progress.Update(done, absl::StrCat("step ", step));
     };
-    const absl::Status status = run.stored ? ReadStoredSteps(*work_.store, run.source, show, sink)
-                                           : ReadCaptureSteps(run.source, show, sink).status();
+    const absl::Status status =
+        run.stored ? backtest::ReadStoredSteps(*work_.store, run.source, show, sink)
+                   : backtest::ReadCaptureSteps(run.source, show, sink).status();
     progress.Finish();
-    return Annotate(status, run.source);
+    return base::Annotate(status, run.source);
   }
 
-  absl::StatusOr<double> AlertsPerStep(const HealthyHistory& healthy) {
-    const Budget& budget = report_.budget;
+  absl::StatusOr<double> AlertsPerStep(const backtest::HealthyHistory& healthy) {
+    const backtest::Budget& budget = report_.budget;
     const std::optional<double> seconds =
         arguments_.step_seconds.has_value() ? arguments_.step_seconds : healthy.step_seconds();
     report_.step_seconds = seconds.value_or(0);
@@ -187,11 +190,11 @@ class Calibrating {
   }
 
   absl::Status CountAfter() {
-    const auto calibrated = WithLimits(*set_, report_.calibration);
+    const auto calibrated = backtest::WithLimits(*set_, report_.calibration);
     for (const BacktestRun& run : work_.runs) {
-      Backtest backtest(calibrated);
+      backtest::Backtest backtest(calibrated);
       FORESHOCK_RETURN_IF_ERROR(Read(run, &backtest));
-      for (const AlertSpan& span : backtest.Finish().alerts) {
+      for (const backtest::AlertSpan& span : backtest.Finish().alerts) {
         const bool counts = report_.budget.severity == "info" || span.severity == "critical" ||
                             span.severity == report_.budget.severity;
         report_.alerts_after += counts ? 1 : 0;
@@ -203,7 +206,8 @@ class Calibrating {
   absl::Status WriteRules() {
     std::vector<std::pair<std::string, std::string>> texts;
     for (const auto& [from, to] : plan_) {
-      FORESHOCK_ASSIGN_OR_RETURN(std::string changed, CalibratedFile(from, report_.calibration));
+      FORESHOCK_ASSIGN_OR_RETURN(std::string changed,
+                                 backtest::CalibratedFile(from, report_.calibration));
       texts.emplace_back(to, std::move(changed));
     }
     for (const auto& [to, text] : texts) {
@@ -215,13 +219,13 @@ class Calibrating {
 
   const CalibrateArguments& arguments_;
   CalibrateReport report_;
-  std::shared_ptr<const CompiledRules> set_;
+  std::shared_ptr<const rules::CompiledRules> set_;
   std::vector<std::pair<std::string, std::string>> plan_;  // file of rules, file to write
   BacktestWork work_;
 };
 
 int RunCalibrate(const Settings& settings, const CalibrateArguments& arguments) {
-  const auto rules = LoadRules(arguments.rules);
+  const auto rules = rules::LoadRules(arguments.rules);
   if (!rules.ok()) return PrintRuleErrors("calibrate", rules.status(), settings.output);
   const auto report = Calibrating(arguments).Run(*rules);
   if (!report.ok()) {

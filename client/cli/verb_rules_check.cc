@@ -16,7 +16,7 @@
 namespace foreshock::cli {
 namespace {
 
-void PrintRules(const RuleSet& rules, size_t files) {
+void PrintRules(const rules::RuleSet& rules, size_t files) {
   const Terminal out(stdout);
   Table table({{"rule"}, {"severity"}, {"indicator"}, {"file"}});
   for (const v1::RuleInfo& info : rules.infos()) {
@@ -29,7 +29,7 @@ void PrintRules(const RuleSet& rules, size_t files) {
 }
 
 int Check(Output output, const std::vector<std::string>& files) {
-  const auto rules = LoadRules(files);
+  const auto rules = rules::LoadRules(files);
   if (!rules.ok()) return PrintRuleErrors("check", rules.status(), output);
   if (output == Output::kTable) {
     PrintRules(**rules, files.size());

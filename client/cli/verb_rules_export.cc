@@ -19,18 +19,18 @@ namespace {
 struct ExportOptions {
   std::vector<std::string> files;
   std::string out;
-  PromqlOptions promql;
+  rules::PromqlOptions promql;
 };
 
 int Export(const ExportOptions& options, Output output) {
-  const auto rules = LoadRules(options.files);
+  const auto rules = rules::LoadRules(options.files);
   if (!rules.ok()) return PrintRuleErrors("export", rules.status(), output);
   const std::string command = absl::StrFormat(
       "foreshock rules export --format=prometheus --step-seconds=%g --sample-steps=%d "
       "--warm-up-steps=%d %s",
       options.promql.step_seconds, options.promql.sample_steps, options.promql.warm_up_steps,
       absl::StrJoin(options.files, " "));
-  const std::string text = PrometheusRules(**rules, options.promql, command);
+  const std::string text = rules::PrometheusRules(**rules, options.promql, command);
   if (options.out.empty()) {
     SayExact(text);
     return kOk;

@@ -17,10 +17,10 @@
 namespace foreshock::cli {
 namespace {
 
-void PrintFailures(const RuleTestResult& test, const Terminal& out) {
+void PrintFailures(const backtest::RuleTestResult& test, const Terminal& out) {
   Say("%s: %s %s\n", test.place, out.Paint(Style::kRed, "FAIL"),
       out.Paint(Style::kBold, test.name));
-  for (const RuleTestFailure& failure : test.failures) {
+  for (const backtest::RuleTestFailure& failure : test.failures) {
     Say("  %s: %s\n", failure.place, failure.about);
     Say("    %s\n", out.Paint(Style::kGreen, "- expected: " + failure.expected));
     Say("    %s\n", out.Paint(Style::kRed, "+ got:      " + failure.got));
@@ -28,11 +28,11 @@ void PrintFailures(const RuleTestResult& test, const Terminal& out) {
   Say("  fired in this test: %s\n", test.fired);
 }
 
-nlohmann::json ToJson(const RuleTestReport& report) {
+nlohmann::json ToJson(const backtest::RuleTestReport& report) {
   nlohmann::json tests = nlohmann::json::array();
-  for (const RuleTestResult& test : report.tests) {
+  for (const backtest::RuleTestResult& test : report.tests) {
     nlohmann::json failures = nlohmann::json::array();
-    for (const RuleTestFailure& failure : test.failures) {
+    for (const backtest::RuleTestFailure& failure : test.failures) {
       failures.push_back({{"place", failure.place},
                           {"about", failure.about},
                           {"expected", failure.expected},
@@ -54,7 +54,7 @@ int Test(const Settings& settings, const std::vector<std::string>& files) {
   uint64_t tests = 0;
   uint64_t failed = 0;
   for (const std::string& file : files) {
-    const auto report = RunRuleTests(file);
+    const auto report = backtest::RunRuleTests(file);
     if (!report.ok()) {
       for (const auto line : absl::StrSplit(report.status().message(), '\n', absl::SkipEmpty())) {
         errors.push_back(std::string(line));
@@ -65,7 +65,7 @@ int Test(const Settings& settings, const std::vector<std::string>& files) {
       continue;
     }
     reports.push_back(ToJson(*report));
-    for (const RuleTestResult& test : report->tests) {
+    for (const backtest::RuleTestResult& test : report->tests) {
       ++tests;
       if (test.failures.empty()) continue;
       ++failed;

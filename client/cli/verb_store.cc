@@ -104,11 +104,11 @@ int Stats(const Settings& settings, const StoreArguments& arguments) {
         FromGrpc(daemon.admin().GetStoreStats(context.get(), {}, &response));
     if (!status.ok()) return daemon.Report(status);
   } else {
-    const auto store = OpenDiskStore({.directory = arguments.data, .read_only = true});
+    const auto store = store::OpenDiskStore({.directory = arguments.data, .read_only = true});
     if (!store.ok()) return ReportOffline(store.status());
-    const absl::StatusOr<StoreUsage> usage = (*store)->Usage();
+    const absl::StatusOr<store::StoreUsage> usage = (*store)->Usage();
     if (!usage.ok()) return ReportOffline(usage.status());
-    response = ToProto(*usage);
+    response = store::ToProto(*usage);
   }
   if (settings.output == Output::kJson) {
     PrintJson(response);
@@ -178,15 +178,17 @@ class VerifyView {
 
 int VerifyOffline(const Settings& settings, const std::string& directory) {
   VerifyView view(settings.output);
-  VerifyCallbacks callbacks;
-  callbacks.finding = [&view](const VerifyFinding& finding) { view.Add(ToProto(finding)); };
-  callbacks.progress = [&view](const VerifyProgress& progress) {
-    view.Add(ToProto(progress));
+  store::VerifyCallbacks callbacks;
+  callbacks.finding = [&view](const store::VerifyFinding& finding) {
+    view.Add(store::ToProto(finding));
+  };
+  callbacks.progress = [&view](const store::VerifyProgress& progress) {
+    view.Add(store::ToProto(progress));
     return true;
   };
-  const absl::StatusOr<VerifyResult> result = VerifyDirectory(directory, callbacks);
+  const absl::StatusOr<store::VerifyResult> result = store::VerifyDirectory(directory, callbacks);
   if (!result.ok()) return ReportOffline(result.status());
-  return view.Finish(ToProto(*result));
+  return view.Finish(store::ToProto(*result));
 }
 
 int Verify(const Settings& settings, const StoreArguments& arguments) {
@@ -219,7 +221,7 @@ void PrintBackup(const v1::BackupStoreResponse& backup, const char* verb, Output
       Plural(backup.files(), "file"));
 }
 
-v1::BackupStoreResponse ToMessage(const std::string& directory, const BackupInfo& info) {
+v1::BackupStoreResponse ToMessage(const std::string& directory, const store::BackupInfo& info) {
   v1::BackupStoreResponse message;
   message.set_directory(directory);
   message.set_id(info.id);
@@ -235,9 +237,9 @@ int BackupOffline(const Settings& settings, const StoreArguments& arguments) {
     return ReportOffline(
         absl::NotFoundError(absl::StrCat("there is no store in ", arguments.data)));
   }
-  const auto store = OpenDiskStore({.directory = arguments.data});
+  const auto store = store::OpenDiskStore({.directory = arguments.data});
   if (!store.ok()) return ReportOffline(store.status());
-  const absl::StatusOr<BackupInfo> info = (*store)->Backup(arguments.to);
+  const absl::StatusOr<store::BackupInfo> info = (*store)->Backup(arguments.to);
   if (!info.ok()) return ReportOffline(info.status());
   PrintBackup(ToMessage(arguments.to, *info), "written to", settings.output);
   return kOk;
@@ -265,7 +267,8 @@ int Backup(const Settings& settings, const StoreArguments& arguments) {
 }
 
 int Restore(const Settings& settings, const StoreArguments& arguments) {
-  const absl::StatusOr<BackupInfo> info = RestoreBackup(arguments.backup, arguments.to);
+  const absl::StatusOr<store::BackupInfo> info =
+      store::RestoreBackup(arguments.backup, arguments.to);
   if (!info.ok()) return ReportOffline(info.status());
   PrintBackup(ToMessage(arguments.to, *info), "restored to", settings.output);
   return kOk;

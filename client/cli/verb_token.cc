@@ -46,9 +46,10 @@ std::string WriteToken(const std::string& path, const std::string& token) {
   return close(fd) == 0 && written ? "" : absl::StrCat("--to ", path, ": cannot be written");
 }
 
-std::string YamlEntry(const TokenArguments& arguments, const TokenHash& hash) {
-  std::string entry = absl::StrCat("  - name: ", arguments.name, "\n    sha256: ", ToHex(hash),
-                                   "\n    roles: [", absl::StrJoin(arguments.roles, ", "), "]\n");
+std::string YamlEntry(const TokenArguments& arguments, const security::TokenHash& hash) {
+  std::string entry =
+      absl::StrCat("  - name: ", arguments.name, "\n    sha256: ", security::ToHex(hash),
+                   "\n    roles: [", absl::StrJoin(arguments.roles, ", "), "]\n");
   if (!arguments.match.empty()) {
     // In single quotes: matchers have double ones inside.
     absl::StrAppend(
@@ -64,13 +65,13 @@ std::string YamlEntry(const TokenArguments& arguments, const TokenHash& hash) {
 
 int NewTokenVerb(Output output, const TokenArguments& arguments) {
   for (const std::string& text : arguments.match) {
-    const absl::StatusOr<LabelMatcher> matcher = LabelMatcher::Parse(text);
+    const absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text);
     if (!matcher.ok()) return WrongToken(std::string(matcher.status().message()));
     if (matcher->label() != "run") return WrongToken("--match: allowed is a condition on run");
   }
-  const absl::StatusOr<std::string> token = NewToken();
+  const absl::StatusOr<std::string> token = security::NewToken();
   if (!token.ok()) return WrongToken(std::string(token.status().message()));
-  const TokenHash hash = HashToken(*token);
+  const security::TokenHash hash = security::HashToken(*token);
   if (!arguments.to.empty()) {
     if (const std::string wrong = WriteToken(arguments.to, *token); !wrong.empty()) {
       return WrongToken(wrong);
@@ -78,7 +79,7 @@ int NewTokenVerb(Output output, const TokenArguments& arguments) {
   }
   if (output == Output::kJson) {
     nlohmann::json answer = {
-        {"name", arguments.name}, {"sha256", ToHex(hash)}, {"roles", arguments.roles}};
+        {"name", arguments.name}, {"sha256", security::ToHex(hash)}, {"roles", arguments.roles}};
     if (!arguments.match.empty()) answer["match"] = arguments.match;
     if (arguments.to.empty()) answer["token"] = *token;
     SayExact(absl::StrCat(answer.dump(2), "\n"));
@@ -114,7 +115,8 @@ void AddToken(CLI::App& app, Program& program) {
   verb->add_option("--role", arguments->roles,
                    "push, read, operate (and read) or admin (everything); may be repeated")
       ->required()
-      ->check(CLI::IsMember(std::vector<std::string>(kRoleNames.begin(), kRoleNames.end())))
+      ->check(CLI::IsMember(
+          std::vector<std::string>(security::kRoleNames.begin(), security::kRoleNames.end())))
       ->type_name("ROLE");
   verb->add_option("--match", arguments->match,
                    "the runs it may push to, as run=NAME or run=~REGEX; all must hold")

@@ -43,12 +43,12 @@ class Looker {
   }
   // Whether an answer is awaited now.
   bool looking() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return looking_;
   }
   ~Looker() {
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       stop_ = true;
       changed_.NotifyAll();
     }
@@ -56,14 +56,14 @@ class Looker {
   }
 
   TopNews News() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     TopNews news = news_;
-    news.now = SteadyNow();
+    news.now = base::SteadyNow();
     return news;
   }
   // Another run is looked at without delay.
   void Want(const TopWanted& wanted) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (wanted.run != wanted_.run) {
       hurry_ = true;
       changed_.NotifyAll();
@@ -74,15 +74,15 @@ class Looker {
  private:
   void Run() {
     absl::Duration retry = kRetryFirst;
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (!stop_) {
       const TopWanted wanted = wanted_;
       hurry_ = false;
       looking_ = true;
       mutex_.Unlock();
-      const absl::Time start = SteadyNow();
+      const absl::Time start = base::SteadyNow();
       const auto data = feed_.Look(wanted);
-      const absl::Time end = SteadyNow();
+      const absl::Time end = base::SteadyNow();
       mutex_.Lock();
       looking_ = false;
       absl::Duration pause = std::max(every_, kPauseFactor * (end - start));
@@ -96,16 +96,16 @@ class Looker {
       }
       news_.retry_at = end + pause;
       // A person who opens a run need not wait, unless nobody answers.
-      while (!stop_ && !(hurry_ && data.ok()) && SteadyNow() < news_.retry_at) {
-        changed_.WaitFor(&mutex_, news_.retry_at - SteadyNow());
+      while (!stop_ && !(hurry_ && data.ok()) && base::SteadyNow() < news_.retry_at) {
+        changed_.WaitFor(&mutex_, news_.retry_at - base::SteadyNow());
       }
     }
   }
 
   TopFeed feed_;
   const absl::Duration every_;
-  Mutex mutex_;
-  CondVar changed_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;
@@ -145,7 +145,7 @@ int Once(const Settings& settings, const TopArguments& arguments) {
     return kFinding;
   }
   const Terminal out(stdout);
-  const TopNews news{.data = *data, .now = SteadyNow()};
+  const TopNews news{.data = *data, .now = base::SteadyNow()};
   const TopSize size{.rows = 0, .columns = static_cast<size_t>(out.columns())};
   for (std::string& line : view.Draw(news, size)) {
     line.erase(line.find_last_not_of(' ') + 1);

@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 absl::StatusOr<v1::Alert> AlertActions::FindFiring(const std::string& id_prefix) const {
   if (id_prefix.empty()) return absl::InvalidArgumentError("no alert's id is given");
   v1::ListAlertsRequest all;
-  all.set_limit(Answers::kAlertsMax);
+  all.set_limit(query::Answers::kAlertsMax);
   FORESHOCK_ASSIGN_OR_RETURN(const v1::ListAlertsResponse known, deps_.answers->ListAlerts(all));
   std::vector<const v1::Alert*> meant;
   for (const v1::Alert& alert : known.alerts()) {
@@ -30,8 +30,8 @@ absl::StatusOr<v1::Alert> AlertActions::FindFiring(const std::string& id_prefix)
 }
 
 absl::StatusOr<v1::Alert> AlertActions::Acknowledge(const v1::AcknowledgeAlertRequest& request) {
-  FORESHOCK_RETURN_IF_ERROR(CheckBy(request.by()));
-  FORESHOCK_RETURN_IF_ERROR(CheckWhy(request.why()));
+  FORESHOCK_RETURN_IF_ERROR(notify::CheckBy(request.by()));
+  FORESHOCK_RETURN_IF_ERROR(notify::CheckWhy(request.why()));
   FORESHOCK_ASSIGN_OR_RETURN(const v1::Alert alert, FindFiring(request.id()));
   v1::Alert acknowledged;
   FORESHOCK_RETURN_IF_ERROR(deps_.pipeline->UpdateAlert(
@@ -59,4 +59,4 @@ absl::StatusOr<v1::Silence> AlertActions::ExpireSilence(const std::string& id) {
   return silence;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -15,17 +15,17 @@
 #include "daemon/query/answers.h"
 #include "foreshock/v1/admin.pb.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // Thread-safe; everything pointed to outlives it.
 class AlertActions {
  public:
   struct Deps {
-    const Answers* answers = nullptr;
-    Pipeline* pipeline = nullptr;
-    Silences* silences = nullptr;
-    Outbox* outbox = nullptr;
-    const Clock* clock = nullptr;
+    const query::Answers* answers = nullptr;
+    pipeline::Pipeline* pipeline = nullptr;
+    notify::Silences* silences = nullptr;
+    notify::Outbox* outbox = nullptr;
+    const base::Clock* clock = nullptr;
   };
 
   explicit AlertActions(Deps deps) : deps_(std::move(deps)) {}
@@ -44,4 +44,4 @@ class AlertActions {
   const Deps deps_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -36,7 +36,7 @@
 #include "daemon/web/page.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 // How long a stop waits for calls and connections to end by themselves, if its deadline allows.
@@ -49,7 +49,7 @@ constexpr absl::Duration kHttpGrace = absl::Seconds(1);
 
 // For a part whose failure loses nothing: it is told, and the stop succeeds.
 absl::Status OnlyTell(const char* part, const absl::Status& status) {
-  if (!status.ok()) LogInfo("app", absl::StrCat(part, ": ", status.message()));
+  if (!status.ok()) base::LogInfo("app", absl::StrCat(part, ": ", status.message()));
   return absl::OkStatus();
 }
 
@@ -59,7 +59,7 @@ absl::Status OnlyTell(const char* part, const absl::Status& status) {
 // connections adds its cleanup when it exists.
 class App::Parts {
  public:
-  explicit Parts(Config config) : config_(std::move(config)) {}
+  explicit Parts(config::Config config) : config_(std::move(config)) {}
 
   absl::Status Start(LoadFn load);
   absl::Status Reload();
@@ -74,51 +74,52 @@ class App::Parts {
 
  private:
   absl::Status StartCore();
-  absl::Status StartPipeline(std::shared_ptr<const RuleSet> rules);
+  absl::Status StartPipeline(std::shared_ptr<const rules::RuleSet> rules);
   void MakeAnswers();
   absl::Status MakeExport();
   absl::Status StartHttp();
   absl::Status StartGrpc();
-  AdminActions MakeAdminActions();
+  rpc::AdminActions MakeAdminActions();
   absl::Status Ready() const;
-  absl::StatusOr<std::pair<std::string, BackupInfo>> Backup(const std::string& name) const;
+  absl::StatusOr<std::pair<std::string, store::BackupInfo>> Backup(const std::string& name) const;
 
-  const Config config_;  // as it was at the start
-  const SystemClock clock_;
+  const config::Config config_;  // as it was at the start
+  const base::SystemClock clock_;
   AppState state_;
   Cleanups cleanups_;
 
-  AccessControl access_;
-  std::unique_ptr<TlsFiles> tls_;  // null: both ports are plain
-  std::unique_ptr<DiskStore> store_;
-  std::unique_ptr<Silences> silences_;
-  std::unique_ptr<Outbox> outbox_;
-  std::unique_ptr<SnapshotBuilder> snapshots_;
+  security::AccessControl access_;
+  std::unique_ptr<security::TlsFiles> tls_;  // null: both ports are plain
+  std::unique_ptr<store::DiskStore> store_;
+  std::unique_ptr<notify::Silences> silences_;
+  std::unique_ptr<notify::Outbox> outbox_;
+  std::unique_ptr<exporter::SnapshotBuilder> snapshots_;
   std::unique_ptr<AppListener> listener_;
-  std::unique_ptr<Pipeline> pipeline_;
-  IngestStats ingest_stats_;
-  std::vector<std::unique_ptr<RemoteWriter>> remote_writers_;  // fixed once HTTP is served
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+  ingest::IngestStats ingest_stats_;
+  std::vector<std::unique_ptr<remote_write::RemoteWriter>>
+      remote_writers_;  // fixed once HTTP is served
+  std::unique_ptr<http::HttpServer> http_;
   std::unique_ptr<AppLiveState> live_;
   std::unique_ptr<Backtester> backtester_;
-  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<query::Answers> answers_;
   std::unique_ptr<AlertActions> actions_;
-  std::unique_ptr<Exporter> exporter_;
+  std::unique_ptr<exporter::Exporter> exporter_;
   std::unique_ptr<Reloader> reloader_;
-  std::unique_ptr<IngestService> ingest_;
-  std::unique_ptr<QueryService> query_;
-  std::unique_ptr<AdminService> admin_;
-  std::unique_ptr<GrpcServer> grpc_;
-  std::unique_ptr<RetentionWorker> retention_;
+  std::unique_ptr<ingest::IngestService> ingest_;
+  std::unique_ptr<query::QueryService> query_;
+  std::unique_ptr<rpc::AdminService> admin_;
+  std::unique_ptr<rpc::GrpcServer> grpc_;
+  std::unique_ptr<store::RetentionWorker> retention_;
 };
 
 absl::Status App::Parts::Start(LoadFn load) {
-  FORESHOCK_RETURN_IF_ERROR(SetLogLevel(config_.log_level));
+  FORESHOCK_RETURN_IF_ERROR(base::SetLogLevel(config_.log_level));
   SetTokens(config_.access, &access_);
-  FORESHOCK_ASSIGN_OR_RETURN(const std::string open, CheckExposure(config_));
-  if (!open.empty()) LogWarning("app", absl::StrCat("insecure: ", open));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::string open, config::CheckExposure(config_));
+  if (!open.empty()) base::LogWarning("app", absl::StrCat("insecure: ", open));
   if (config_.tls.given()) {
-    FORESHOCK_ASSIGN_OR_RETURN(tls_, TlsFiles::Open(config_.tls, &clock_));
+    FORESHOCK_ASSIGN_OR_RETURN(tls_, security::TlsFiles::Open(config_.tls, &clock_));
   }
   FORESHOCK_RETURN_IF_ERROR(StartCore());
   MakeAnswers();
@@ -135,7 +136,7 @@ absl::Status App::Parts::Start(LoadFn load) {
                                                         .clock = &clock_,
                                                         .http_address = http_address});
   FORESHOCK_RETURN_IF_ERROR(StartGrpc());
-  retention_ = std::make_unique<RetentionWorker>(
+  retention_ = std::make_unique<store::RetentionWorker>(
       store_.get(), config_.retention, &clock_,
       [this](const std::string& run) { return pipeline_->DeleteRun(run).status(); });
   cleanups_.Add("retention", {}, [this](absl::Duration) {
@@ -144,19 +145,20 @@ absl::Status App::Parts::Start(LoadFn load) {
   });
   state_.ready = true;
   for (const auto& writer : remote_writers_) writer->Start();
-  LogInfo("app", "ready",
-          {{"version", kVersion},
-           {"grpc", grpc_address},
-           {"http", http_address},
-           {"data", config_.store.directory},
-           {"rules", absl::StrCat(state_.rules()->infos().size())}});
+  base::LogInfo("app", "ready",
+                {{"version", kVersion},
+                 {"grpc", grpc_address},
+                 {"http", http_address},
+                 {"data", config_.store.directory},
+                 {"rules", absl::StrCat(state_.rules()->infos().size())}});
   return absl::OkStatus();
 }
 
 absl::Status App::Parts::StartCore() {
-  FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, LoadRules(config_.rules));
+  FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const rules::RuleSet> rules,
+                             rules::LoadRules(config_.rules));
   if (rules->infos().empty()) {
-    LogWarning(
+    base::LogWarning(
         "app",
         "no rules: nothing will ever warn; none were given, and no default pack is installed in "
         "the program's " FORESHOCK_RULES_DIR
@@ -164,10 +166,10 @@ absl::Status App::Parts::StartCore() {
   }
   state_.SetRules(rules);
   state_.reload_unix_s = absl::ToUnixSeconds(clock_.Now());
-  FORESHOCK_ASSIGN_OR_RETURN(store_, OpenDiskStore(config_.store));
+  FORESHOCK_ASSIGN_OR_RETURN(store_, store::OpenDiskStore(config_.store));
 
-  silences_ = std::make_unique<Silences>(&clock_, [this](const model::SilencesRow& row) {
-    StoreBatch batch;
+  silences_ = std::make_unique<notify::Silences>(&clock_, [this](const model::SilencesRow& row) {
+    store::StoreBatch batch;
     batch.silences = row;
     return store_->Write(batch);
   });
@@ -175,23 +177,23 @@ absl::Status App::Parts::StartCore() {
   silences_->Load(silences);
 
   // HTTP and remote write show the end of everything else, so they are the last to end.
-  http_ = std::make_unique<HttpServer>(config_.http, tls_.get());
+  http_ = std::make_unique<http::HttpServer>(config_.http, tls_.get());
   cleanups_.Add("HTTP", {.share = 1, .at_most = kHttpGrace},
                 [this](absl::Duration allowed) { return OnlyTell("HTTP", http_->Stop(allowed)); });
   cleanups_.Add("remote write", {}, [this](absl::Duration allowed) {
-    const absl::Time until = SteadyNow() + allowed;
+    const absl::Time until = base::SteadyNow() + allowed;
     for (const auto& writer : remote_writers_) {
-      writer->Stop(std::clamp(until - SteadyNow(), absl::ZeroDuration(), kRemoteWriteGrace));
+      writer->Stop(std::clamp(until - base::SteadyNow(), absl::ZeroDuration(), kRemoteWriteGrace));
     }
     return absl::OkStatus();
   });
   return StartPipeline(std::move(rules));
 }
 
-absl::Status App::Parts::StartPipeline(std::shared_ptr<const RuleSet> rules) {
-  outbox_ = std::make_unique<Outbox>(
-      Outbox::Options{},
-      Outbox::Deps{
+absl::Status App::Parts::StartPipeline(std::shared_ptr<const rules::RuleSet> rules) {
+  outbox_ = std::make_unique<notify::Outbox>(
+      notify::Outbox::Options{},
+      notify::Outbox::Deps{
           .clock = &clock_,
           .update =
               [this](const std::string& run, const std::string& id,
@@ -201,25 +203,26 @@ absl::Status App::Parts::StartPipeline(std::shared_ptr<const RuleSet> rules) {
           .silenced =
               [this](const v1::Alert& alert) { return !silences_->Matching(alert).empty(); }});
   FORESHOCK_RETURN_IF_ERROR(FillOutbox(*store_, config_.snapshot, clock_.Now(), outbox_.get()));
-  snapshots_ = std::make_unique<SnapshotBuilder>(config_.snapshot, &clock_);
+  snapshots_ = std::make_unique<exporter::SnapshotBuilder>(config_.snapshot, &clock_);
   listener_ = std::make_unique<AppListener>(
       config_.snapshot, snapshots_.get(), outbox_.get(),
       [this](const auto& run) { return store_->Alerts(run); }, &clock_);
-  Pipeline::Options options = config_.pipeline;
-  options.limits = ToProto(config_.ingest.limits);
+  pipeline::Pipeline::Options options = config_.pipeline;
+  options.limits = ingest::ToProto(config_.ingest.limits);
   options.version = kVersion;
-  pipeline_ = std::make_unique<Pipeline>(options, Pipeline::Deps{.store = store_.get(),
-                                                                 .clock = &clock_,
-                                                                 .rules = std::move(rules),
-                                                                 .listener = listener_.get()});
+  pipeline_ = std::make_unique<pipeline::Pipeline>(
+      options, pipeline::Pipeline::Deps{.store = store_.get(),
+                                        .clock = &clock_,
+                                        .rules = std::move(rules),
+                                        .listener = listener_.get()});
   cleanups_.Add("pipeline", {.share = 0.8},
                 [this](absl::Duration allowed) { return pipeline_->Stop(allowed); });
   // What the last reports brought about is told while it can still be written down that it was: a
   // daemon that ends with its job may never start again.
   cleanups_.Add("notifiers", {}, [this](absl::Duration allowed) {
-    const absl::Time until = SteadyNow() + allowed;
+    const absl::Time until = base::SteadyNow() + allowed;
     (void)OnlyTell("pipeline", pipeline_->Flush(allowed / 2));
-    outbox_->Stop(std::clamp(until - SteadyNow(), absl::ZeroDuration(), kNotifyGrace));
+    outbox_->Stop(std::clamp(until - base::SteadyNow(), absl::ZeroDuration(), kNotifyGrace));
     return absl::OkStatus();
   });
   return pipeline_->Start();
@@ -246,10 +249,10 @@ void App::Parts::MakeAnswers() {
       Backtester::Deps{.store = store_.get(),
                        .in_force = [this] { return state_.rules(); },
                        .stopping = [this] { return state_.draining.load(); }});
-  answers_ = std::make_unique<Answers>(store_.get(), live_.get(),
-                                       [this](const auto& request, const auto& cancelled) {
-                                         return backtester_->Run(request, cancelled);
-                                       });
+  answers_ = std::make_unique<query::Answers>(store_.get(), live_.get(),
+                                              [this](const auto& request, const auto& cancelled) {
+                                                return backtester_->Run(request, cancelled);
+                                              });
   actions_ = std::make_unique<AlertActions>(AlertActions::Deps{.answers = answers_.get(),
                                                                .pipeline = pipeline_.get(),
                                                                .silences = silences_.get(),
@@ -259,43 +262,45 @@ void App::Parts::MakeAnswers() {
 
 absl::Status App::Parts::MakeExport() {
   FORESHOCK_ASSIGN_OR_RETURN(
-      exporter_,
-      Exporter::Create(config_.exporter,
-                       Exporter::Deps{.snapshot = [this] { return snapshots_->Latest(); },
-                                      .self = [this] { return live_->Self(); },
-                                      .clock = &clock_}));
-  for (const RemoteWriteOptions& options : config_.remote_writes) {
+      exporter_, exporter::Exporter::Create(
+                     config_.exporter,
+                     exporter::Exporter::Deps{.snapshot = [this] { return snapshots_->Latest(); },
+                                              .self = [this] { return live_->Self(); },
+                                              .clock = &clock_}));
+  for (const remote_write::RemoteWriteOptions& options : config_.remote_writes) {
     FORESHOCK_ASSIGN_OR_RETURN(
-        auto writer, RemoteWriter::Create(
-                         options, RemoteWriter::Deps{.read = [this] { return exporter_->Read(); },
-                                                     .clock = &clock_}));
+        auto writer,
+        remote_write::RemoteWriter::Create(
+            options, remote_write::RemoteWriter::Deps{.read = [this] { return exporter_->Read(); },
+                                                      .clock = &clock_}));
     remote_writers_.push_back(std::move(writer));
   }
   return absl::OkStatus();
 }
 
 absl::Status App::Parts::StartHttp() {
-  http_->Guard([this](const HttpRequest& request) { return AdmitHttp(access_, request); });
-  http_->Handle("GET", "/metrics", [this](const HttpRequest&) {
-    return HttpResponse{.content_type = Exporter::kContentType, .body = exporter_->Render()};
+  http_->Guard([this](const http::HttpRequest& request) { return AdmitHttp(access_, request); });
+  http_->Handle("GET", "/metrics", [this](const http::HttpRequest&) {
+    return http::HttpResponse{.content_type = exporter::Exporter::kContentType,
+                              .body = exporter_->Render()};
   });
-  AddJsonRoutes(answers_.get(), http_.get());
+  query::AddJsonRoutes(answers_.get(), http_.get());
   if (config_.actions_over_http) {
-    AddJsonActions(
+    query::AddJsonActions(
         {.acknowledge = [this](const auto& request) { return actions_->Acknowledge(request); },
          .silence = [this](const auto& request) { return actions_->Silence(request); },
          .expire_silence = [this](const auto& id) { return actions_->ExpireSilence(id); }},
         http_.get());
   } else {
-    RefuseJsonActions(http_.get());
+    query::RefuseJsonActions(http_.get());
   }
-  AddPageRoutes(http_.get());
-  ManagementHooks hooks;
+  web::AddPageRoutes(http_.get());
+  http::ManagementHooks hooks;
   hooks.ready = [this] { return Ready(); };
   if (config_.reload_over_http) hooks.reload = [this] { return Reload(); };
-  AddManagementRoutes(std::move(hooks), http_.get());
+  http::AddManagementRoutes(std::move(hooks), http_.get());
   absl::StatusOr<std::string> bound = http_->Start();
-  FORESHOCK_RETURN_IF_ERROR(Annotate(bound.status(), "HTTP"));
+  FORESHOCK_RETURN_IF_ERROR(base::Annotate(bound.status(), "HTTP"));
   http_address = *std::move(bound);
   return absl::OkStatus();
 }
@@ -314,7 +319,7 @@ absl::Status App::Parts::Reload() {
   return reloader_->Reload();
 }
 
-AdminActions App::Parts::MakeAdminActions() {
+rpc::AdminActions App::Parts::MakeAdminActions() {
   return {.reload = [this]() -> absl::StatusOr<uint32_t> {
             FORESHOCK_RETURN_IF_ERROR(Reload());
             return static_cast<uint32_t>(state_.rules()->infos().size());
@@ -331,21 +336,22 @@ AdminActions App::Parts::MakeAdminActions() {
           .expire_silence = [this](const auto& id) { return actions_->ExpireSilence(id); },
           .store_usage = [this] { return store_->Usage(); },
           .verify_store =
-              [this](const VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
+              [this](const store::VerifyCallbacks& callbacks) { return store_->Verify(callbacks); },
           .backup_store = [this](const std::string& name) { return Backup(name); }};
 }
 
 absl::Status App::Parts::StartGrpc() {
-  ingest_ = std::make_unique<IngestService>(
-      config_.ingest,
-      IngestService::Deps{.sink = pipeline_.get(), .stats = &ingest_stats_, .access = &access_});
-  query_ = std::make_unique<QueryService>(QueryService::Options{}, answers_.get(), &access_);
-  admin_ = std::make_unique<AdminService>(MakeAdminActions(), &access_);
-  grpc_ = std::make_unique<GrpcServer>(
-      GrpcServer::Options{.address = config_.grpc_listen,
-                          .message_bytes_max = config_.ingest.limits.message_bytes_max,
-                          .memory_bytes_max = config_.grpc_memory_bytes_max,
-                          .tls = tls_.get()});
+  ingest_ = std::make_unique<ingest::IngestService>(
+      config_.ingest, ingest::IngestService::Deps{
+                          .sink = pipeline_.get(), .stats = &ingest_stats_, .access = &access_});
+  query_ = std::make_unique<query::QueryService>(query::QueryService::Options{}, answers_.get(),
+                                                 &access_);
+  admin_ = std::make_unique<rpc::AdminService>(MakeAdminActions(), &access_);
+  grpc_ = std::make_unique<rpc::GrpcServer>(
+      rpc::GrpcServer::Options{.address = config_.grpc_listen,
+                               .message_bytes_max = config_.ingest.limits.message_bytes_max,
+                               .memory_bytes_max = config_.grpc_memory_bytes_max,
+                               .tls = tls_.get()});
   // Streams end once what they sent is acknowledged.
   cleanups_.Add("gRPC", {.at_most = kCallsGrace}, [this](absl::Duration allowed) {
     ingest_->Drain();
@@ -356,20 +362,20 @@ absl::Status App::Parts::StartGrpc() {
   grpc_->Add(v1::QueryService::service_full_name(), query_->grpc());
   grpc_->Add(v1::AdminService::service_full_name(), admin_.get());
   absl::StatusOr<std::string> bound = grpc_->Start();
-  FORESHOCK_RETURN_IF_ERROR(Annotate(bound.status(), "gRPC"));
+  FORESHOCK_RETURN_IF_ERROR(base::Annotate(bound.status(), "gRPC"));
   grpc_address = *std::move(bound);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::pair<std::string, BackupInfo>> App::Parts::Backup(
+absl::StatusOr<std::pair<std::string, store::BackupInfo>> App::Parts::Backup(
     const std::string& name) const {
   if (config_.backup_directory.empty()) {
     return absl::FailedPreconditionError(
         "no backup directory is configured (store.backup_directory)");
   }
   std::string directory = absl::StrCat(config_.backup_directory, "/", name);
-  FORESHOCK_ASSIGN_OR_RETURN(const BackupInfo info, store_->Backup(directory));
-  LogInfo("app", "backup made", {{"directory", directory}, {"id", absl::StrCat(info.id)}});
+  FORESHOCK_ASSIGN_OR_RETURN(const store::BackupInfo info, store_->Backup(directory));
+  base::LogInfo("app", "backup made", {{"directory", directory}, {"id", absl::StrCat(info.id)}});
   return std::pair(std::move(directory), info);
 }
 
@@ -385,7 +391,7 @@ absl::Status App::Parts::Stop() {
   if (state_.draining.exchange(true)) return absl::OkStatus();
   if (grpc_ != nullptr) grpc_->SetNotServing();
   const absl::Status stopped = cleanups_.Run(config_.shutdown_deadline);
-  if (stopped.ok() && state_.ready) LogInfo("app", "stopped");
+  if (stopped.ok() && state_.ready) base::LogInfo("app", "stopped");
   return stopped;
 }
 
@@ -393,13 +399,13 @@ App::App(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 App::~App() {
   const absl::Status stopped = parts_->Stop();
-  if (!stopped.ok()) LogWarning("app", std::string(stopped.message()));
+  if (!stopped.ok()) base::LogWarning("app", std::string(stopped.message()));
   // A thread that could not be ended still uses the parts; the process ends without destroying
   // them.
   if (parts_->hung()) (void)parts_.release();
 }
 
-absl::StatusOr<std::unique_ptr<App>> App::Start(Config config, LoadFn load) {
+absl::StatusOr<std::unique_ptr<App>> App::Start(config::Config config, LoadFn load) {
   std::unique_ptr<App> app(new App(std::make_unique<Parts>(std::move(config))));
   FORESHOCK_RETURN_IF_ERROR(app->parts_->Start(std::move(load)));
   return app;
@@ -438,4 +444,4 @@ std::vector<std::string> InstalledRules() {
   return files;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // Rule files that an installed Foreshock brings, found from where the program lies; empty when
 // there are none.
@@ -22,12 +22,12 @@ std::vector<std::string> InstalledRules();
 
 class App {
  public:
-  using LoadFn = std::function<absl::StatusOr<Config>()>;
+  using LoadFn = std::function<absl::StatusOr<config::Config>()>;
 
   // Parts start in the order of the flow, backwards: nothing is admitted before everything behind
   // it runs. If one fails, those before it are stopped again. Errors: InvalidArgument for bad
   // rules, else what the part says; every message names the part.
-  static absl::StatusOr<std::unique_ptr<App>> Start(Config config, LoadFn load);
+  static absl::StatusOr<std::unique_ptr<App>> Start(config::Config config, LoadFn load);
   ~App();
 
   const std::string& grpc_address() const;
@@ -54,4 +54,4 @@ class App {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -12,15 +12,15 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // Thread-safe.
 class Backtester {
  public:
   struct Deps {
-    const Store* store = nullptr;                                // outlives this
-    std::function<std::shared_ptr<const RuleSet>()> in_force{};  // whose bands may be named
-    std::function<bool()> stopping{};                            // the daemon is
+    const store::Store* store = nullptr;                                // outlives this
+    std::function<std::shared_ptr<const rules::RuleSet>()> in_force{};  // whose bands may be named
+    std::function<bool()> stopping{};                                   // the daemon is
   };
 
   explicit Backtester(Deps deps) : deps_(std::move(deps)) {}
@@ -34,4 +34,4 @@ class Backtester {
   std::atomic<bool> busy_{false};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -12,7 +12,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 // What a part may take beyond its time before it counts as hung.
@@ -22,8 +22,8 @@ constexpr absl::Duration kAtLeast = absl::Milliseconds(100);
 
 // Outlives Run where the cleanup hangs.
 struct Running {
-  Mutex mutex;
-  CondVar ended;
+  base::Mutex mutex;
+  base::CondVar ended;
   std::optional<absl::Status> result ABSL_GUARDED_BY(mutex);
 };
 
@@ -34,15 +34,15 @@ void Cleanups::Add(std::string name, Limit limit, Cleanup cleanup) {
 }
 
 absl::Status Cleanups::Run(absl::Duration deadline) {
-  const absl::Time until = SteadyNow() + deadline;
+  const absl::Time until = base::SteadyNow() + deadline;
   absl::Status first_error;
   while (!parts_.empty()) {
     Named part = std::move(parts_.back());
     parts_.pop_back();
     const std::string name = part.name;
-    const absl::Duration left = std::max(absl::ZeroDuration(), until - SteadyNow());
-    const absl::Status status = Annotate(RunOne(std::move(part), left), name);
-    if (!status.ok()) LogWarning("app", absl::StrCat("stopping: ", status.message()));
+    const absl::Duration left = std::max(absl::ZeroDuration(), until - base::SteadyNow());
+    const absl::Status status = base::Annotate(RunOne(std::move(part), left), name);
+    if (!status.ok()) base::LogWarning("app", absl::StrCat("stopping: ", status.message()));
     first_error.Update(status);
   }
   return first_error;
@@ -50,18 +50,19 @@ absl::Status Cleanups::Run(absl::Duration deadline) {
 
 absl::Status Cleanups::RunOne(Named part, absl::Duration left) {
   const absl::Duration allowed = std::min(part.limit.at_most, left * part.limit.share);
-  const absl::Time until = SteadyNow() + std::max(kAtLeast, std::min(left, allowed + kGrace));
+  const absl::Time until = base::SteadyNow() + std::max(kAtLeast, std::min(left, allowed + kGrace));
   const auto running = std::make_shared<Running>();
   std::thread thread([running, allowed, cleanup = std::move(part.cleanup)] {
     absl::Status status = cleanup(allowed);
-    MutexLock lock(&running->mutex);
+    base::MutexLock lock(&running->mutex);
     running->result = std::move(status);
     running->ended.NotifyAll();
   });
   {
-    MutexLock lock(&running->mutex);
-    for (absl::Duration rest = until - SteadyNow();
-         !running->result.has_value() && rest > absl::ZeroDuration(); rest = until - SteadyNow()) {
+    base::MutexLock lock(&running->mutex);
+    for (absl::Duration rest = until - base::SteadyNow();
+         !running->result.has_value() && rest > absl::ZeroDuration();
+         rest = until - base::SteadyNow()) {
       running->ended.WaitFor(&running->mutex, std::min(rest, absl::Hours(1)));
     }
     if (!running->result.has_value()) {
@@ -76,4 +77,4 @@ absl::Status Cleanups::RunOne(Named part, absl::Duration left) {
   return *running->result;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // From one thread.
 class Cleanups {
@@ -50,4 +50,4 @@ class Cleanups {
   bool hung_ = false;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -5,10 +5,10 @@
 #include "daemon/http/server.h"
 #include "daemon/security/access.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // OK when the request's token, or its address where there are no tokens, allows what it asks for.
 // The page's own files are open to everyone, and so are /-/healthy and /-/ready.
-absl::Status AdmitHttp(const AccessControl& access, const HttpRequest& request);
+absl::Status AdmitHttp(const security::AccessControl& access, const http::HttpRequest& request);
 
-}  // namespace foreshock
+}  // namespace foreshock::app

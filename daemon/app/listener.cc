@@ -6,7 +6,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 // A scrape sees values at most this old; a busy run commits thousands of times a second.
@@ -14,23 +14,24 @@ constexpr absl::Duration kPublishInterval = absl::Milliseconds(200);
 
 }  // namespace
 
-std::optional<RunEnd> RunEndOf(v1::RunState state, const SnapshotOptions& options, absl::Time now) {
+std::optional<notify::RunEnd> RunEndOf(v1::RunState state, const exporter::SnapshotOptions& options,
+                                       absl::Time now) {
   switch (state) {
     case v1::RUN_STATE_FINISHED:
-      return RunEnd{"the run finished", now, now + options.finished_stay};
+      return notify::RunEnd{"the run finished", now, now + options.finished_stay};
     case v1::RUN_STATE_FAILED:
-      return RunEnd{"the run failed", now, now + options.finished_stay};
+      return notify::RunEnd{"the run failed", now, now + options.finished_stay};
     case v1::RUN_STATE_PREEMPTED:
-      return RunEnd{"the run was preempted", now, now + options.finished_stay};
+      return notify::RunEnd{"the run was preempted", now, now + options.finished_stay};
     case v1::RUN_STATE_SILENT:
-      return RunEnd{"no rank speaks for the run any more", now, now + options.silent_stay};
+      return notify::RunEnd{"no rank speaks for the run any more", now, now + options.silent_stay};
     default:
       return std::nullopt;
   }
 }
 
-absl::Status FillOutbox(const Store& store, const SnapshotOptions& options, absl::Time now,
-                        Outbox* outbox) {
+absl::Status FillOutbox(const store::Store& store, const exporter::SnapshotOptions& options,
+                        absl::Time now, notify::Outbox* outbox) {
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RunRow> runs, store.Runs());
   for (const model::RunRow& run : runs) {
     FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts,
@@ -47,7 +48,7 @@ absl::Status FillOutbox(const Store& store, const SnapshotOptions& options, absl
   return absl::OkStatus();
 }
 
-void AppListener::OnStep(const ClosedStep& step) {
+void AppListener::OnStep(const model::ClosedStep& step) {
   snapshots_->Observe(step);
   changed_ = true;
 }
@@ -58,8 +59,9 @@ void AppListener::OnAlert(const model::AlertRow& row, bool restored) {
   changed_ = true;
 }
 
-void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>& attempts) {
-  const AttemptStatus& newest = attempts.back();
+void AppListener::OnRun(const std::string& run,
+                        const std::vector<pipeline::AttemptStatus>& attempts) {
+  const pipeline::AttemptStatus& newest = attempts.back();
   snapshots_->SetRun({.run = run,
                       .state = newest.state,
                       .attempt = newest.attempt,
@@ -84,7 +86,7 @@ void AppListener::OnRun(const std::string& run, const std::vector<AttemptStatus>
 void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* known) {
   if (state == known->state) return;  // it ended when it ended
   const absl::Time now = clock_->Now();
-  const std::optional<RunEnd> end = RunEndOf(state, options_, now);
+  const std::optional<notify::RunEnd> end = RunEndOf(state, options_, now);
   outbox_->SetRunEnd(run, end);
   if (end.has_value()) {
     // Of one that is heard of as ended the process before this one has told.
@@ -97,8 +99,8 @@ void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* kno
   // itself.
   const absl::StatusOr<std::vector<model::AlertRow>> rows = alerts_(run);
   if (!rows.ok()) {
-    LogError("app", "alerts that fire on in a run that goes on are not told until a restart",
-             {{"run", run}, {"error", std::string(rows.status().message())}});
+    base::LogError("app", "alerts that fire on in a run that goes on are not told until a restart",
+                   {{"run", run}, {"error", std::string(rows.status().message())}});
     return;
   }
   for (const model::AlertRow& row : *rows) {
@@ -121,4 +123,4 @@ void AppListener::OnRound() {
   publish_at_ = now + kPublishInterval;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

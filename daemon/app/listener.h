@@ -18,25 +18,25 @@
 #include "daemon/pipeline/listener.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // On the pipeline's writer's thread.
-class AppListener final : public PipelineListener {
+class AppListener final : public pipeline::PipelineListener {
  public:
   // The stored rows of a run's alerts.
   using AlertsOf = std::function<absl::StatusOr<std::vector<model::AlertRow>>(const std::string&)>;
 
-  AppListener(SnapshotOptions options, SnapshotBuilder* snapshots, Outbox* outbox, AlertsOf alerts,
-              const Clock* clock)
+  AppListener(exporter::SnapshotOptions options, exporter::SnapshotBuilder* snapshots,
+              notify::Outbox* outbox, AlertsOf alerts, const base::Clock* clock)
       : options_(options),
         snapshots_(snapshots),
         outbox_(outbox),
         alerts_(std::move(alerts)),
         clock_(clock) {}
 
-  void OnStep(const ClosedStep& step) override;
+  void OnStep(const model::ClosedStep& step) override;
   void OnAlert(const model::AlertRow& row, bool restored) override;
-  void OnRun(const std::string& run, const std::vector<AttemptStatus>& attempts) override;
+  void OnRun(const std::string& run, const std::vector<pipeline::AttemptStatus>& attempts) override;
   void OnRunDeleted(const std::string& run) override;
   void OnRound() override;
 
@@ -50,22 +50,23 @@ class AppListener final : public PipelineListener {
 
   void TellEnd(const std::string& run, v1::RunState state, Known* known);
 
-  const SnapshotOptions options_;
-  SnapshotBuilder* const snapshots_;
-  Outbox* const outbox_;
+  const exporter::SnapshotOptions options_;
+  exporter::SnapshotBuilder* const snapshots_;
+  notify::Outbox* const outbox_;
   const AlertsOf alerts_;
-  const Clock* const clock_;
+  const base::Clock* const clock_;
   std::map<std::string, Known> known_;  // by run
   bool changed_ = false;
   absl::Time publish_at_ = absl::InfinitePast();
 };
 
 // Offers what the process before this one had not told, or not to the end.
-absl::Status FillOutbox(const Store& store, const SnapshotOptions& options, absl::Time now,
-                        Outbox* outbox);
+absl::Status FillOutbox(const store::Store& store, const exporter::SnapshotOptions& options,
+                        absl::Time now, notify::Outbox* outbox);
 
 // Of a run that comes to stand like that now; unset: it goes on. Its alerts are told as over when
 // it leaves /metrics.
-std::optional<RunEnd> RunEndOf(v1::RunState state, const SnapshotOptions& options, absl::Time now);
+std::optional<notify::RunEnd> RunEndOf(v1::RunState state, const exporter::SnapshotOptions& options,
+                                       absl::Time now);
 
-}  // namespace foreshock
+}  // namespace foreshock::app

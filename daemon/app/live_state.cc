@@ -7,13 +7,20 @@
 #include "daemon/exporter/process_stats.h"
 #include "daemon/rules/reference_bands.h"
 
-namespace foreshock {
+namespace foreshock::app {
+namespace {
+
+uint64_t Refused(const ingest::IngestCounts& counts, ingest::Refusal reason) {
+  return counts.refused[static_cast<size_t>(reason)];
+}
+
+}  // namespace
 
 std::map<uint32_t, uint32_t> AppLiveState::Connected(const std::string& run) const {
   std::map<uint32_t, uint32_t> connected;
   const auto runs = deps_.pipeline->runs();
   if (const auto found = runs.find(run); found != runs.end()) {
-    for (const AttemptStatus& attempt : found->second) {
+    for (const pipeline::AttemptStatus& attempt : found->second) {
       connected[attempt.attempt] = attempt.ranks_connected;
     }
   }
@@ -25,7 +32,7 @@ std::vector<v1::RuleInfo> AppLiveState::Rules() const { return deps_.state->rule
 std::vector<v1::RuleFile> AppLiveState::RuleFiles() const { return deps_.state->rules()->files(); }
 
 v1::ListBandsResponse AppLiveState::Bands(const std::string& indicator) const {
-  return ReferenceBands(*deps_.state->rules(), indicator);
+  return rules::ReferenceBands(*deps_.state->rules(), indicator);
 }
 
 uint32_t AppLiveState::AlertsFiring() const {
@@ -45,8 +52,8 @@ std::vector<std::string> AppLiveState::SilencedBy(const v1::Alert& alert) const 
 }
 
 v1::GetStatusResponse AppLiveState::Status() const {
-  const PipelineStats& pipeline = deps_.pipeline->stats();
-  const IngestCounts ingest = deps_.ingest->Snapshot();
+  const pipeline::PipelineStats& pipeline = deps_.pipeline->stats();
+  const ingest::IngestCounts ingest = deps_.ingest->Snapshot();
   v1::GetStatusResponse status;
   status.set_version(kVersion);
   status.set_started_unix_ns(deps_.started_unix_ns);
@@ -63,16 +70,16 @@ v1::GetStatusResponse AppLiveState::Status() const {
   status.set_config_last_reload_successful(deps_.state->reload_successful);
   status.set_data_directory(deps_.data_directory);
   status.set_open_steps(static_cast<uint32_t>(pipeline.open_steps));
-  status.set_resident_bytes(static_cast<uint64_t>(ReadProcessStats().resident_bytes));
+  status.set_resident_bytes(static_cast<uint64_t>(exporter::ReadProcessStats().resident_bytes));
   return status;
 }
 
-SelfStats AppLiveState::Self() const {
-  const PipelineStats& pipeline = deps_.pipeline->stats();
-  const IngestCounts ingest = deps_.ingest->Snapshot();
-  const StoreStats store = deps_.store->Stats();
-  const HttpStats http = deps_.http->stats();
-  SelfStats self;
+exporter::SelfStats AppLiveState::Self() const {
+  const pipeline::PipelineStats& pipeline = deps_.pipeline->stats();
+  const ingest::IngestCounts ingest = deps_.ingest->Snapshot();
+  const store::StoreStats store = deps_.store->Stats();
+  const http::HttpStats http = deps_.http->stats();
+  exporter::SelfStats self;
   self.version = kVersion;
   self.ready = deps_.state->ready;
   self.draining = deps_.state->draining;
@@ -84,8 +91,8 @@ SelfStats AppLiveState::Self() const {
   self.reports_late = pipeline.reports_late;
   self.reports_too_late = pipeline.reports_too_late;
   self.silent_ranks = pipeline.silent_ranks;
-  for (size_t i = 0; i < kRefusals; ++i) {
-    self.reports_refused[std::string(kRefusalNames[i])] = ingest.refused[i];
+  for (size_t i = 0; i < ingest::kRefusals; ++i) {
+    self.reports_refused[std::string(ingest::kRefusalNames[i])] = ingest.refused[i];
   }
   self.acks_sent = pipeline.acks_sent;
   self.summaries_rejected = std::accumulate(ingest.summaries_rejected.begin(),
@@ -93,11 +100,11 @@ SelfStats AppLiveState::Self() const {
   self.queue_items = deps_.pipeline->queue_items();
   self.queue_bytes = pipeline.queue_bytes;
   self.limit_hits["queue"] = pipeline.queue_refusals;
-  self.limit_hits["streams"] = ingest.refused[static_cast<size_t>(Refusal::kStreams)];
-  self.limit_hits["streams_per_run"] = ingest.refused[static_cast<size_t>(Refusal::kStreamsPerRun)];
-  self.limit_hits["client_streams"] = ingest.refused[static_cast<size_t>(Refusal::kClientStreams)];
-  self.limit_hits["client_runs"] = ingest.refused[static_cast<size_t>(Refusal::kClientRuns)];
-  self.limit_hits["client_bytes"] = ingest.refused[static_cast<size_t>(Refusal::kClientBytes)];
+  self.limit_hits["streams"] = Refused(ingest, ingest::Refusal::kStreams);
+  self.limit_hits["streams_per_run"] = Refused(ingest, ingest::Refusal::kStreamsPerRun);
+  self.limit_hits["client_streams"] = Refused(ingest, ingest::Refusal::kClientStreams);
+  self.limit_hits["client_runs"] = Refused(ingest, ingest::Refusal::kClientRuns);
+  self.limit_hits["client_bytes"] = Refused(ingest, ingest::Refusal::kClientBytes);
   self.commit_latency = pipeline.commit_latency.Read();
   self.commit_failures = pipeline.commit_failures;
   self.open_steps = pipeline.open_steps;
@@ -118,7 +125,7 @@ SelfStats AppLiveState::Self() const {
   self.rules_evaluated = pipeline.rules_evaluated;
   self.alerts_firing = AlertsFiring();
   for (const auto& [name, stats] : deps_.outbox->stats()) {
-    NotifierSelfStats& notifier = self.notifiers[name];
+    exporter::NotifierSelfStats& notifier = self.notifiers[name];
     notifier.results = stats.results;
     notifier.pending = stats.pending;
     if (stats.pending > 0) {
@@ -133,8 +140,8 @@ SelfStats AppLiveState::Self() const {
     }
   }
   for (const auto& writer : *deps_.remote_writers) {
-    const RemoteWriteStats stats = writer->stats();
-    RemoteWriteSelfStats& remote = self.remote_writes[writer->name()];
+    const remote_write::RemoteWriteStats stats = writer->stats();
+    exporter::RemoteWriteSelfStats& remote = self.remote_writes[writer->name()];
     remote.results = {{"sent", stats.sent}, {"refused", stats.refused}, {"dropped", stats.dropped}};
     remote.retries = stats.retries;
     remote.queue_samples = stats.queue_samples;
@@ -152,8 +159,8 @@ SelfStats AppLiveState::Self() const {
   self.http_server_errors = http.server_errors;
   self.http_connections_refused = http.connections_refused;
   const auto access_refused = deps_.access->refused();
-  for (size_t i = 0; i < kAccessRefusals; ++i) {
-    self.access_refused[std::string(kAccessRefusalNames[i])] = access_refused[i];
+  for (size_t i = 0; i < security::kAccessRefusals; ++i) {
+    self.access_refused[std::string(security::kAccessRefusalNames[i])] = access_refused[i];
   }
   if (deps_.tls != nullptr) {
     self.tls_certificate_expires_unix_s = absl::ToUnixSeconds(deps_.tls->expires());
@@ -162,4 +169,4 @@ SelfStats AppLiveState::Self() const {
   return self;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -23,7 +23,7 @@
 #include "daemon/security/tls_files.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // What changes while the daemon runs, beside the parts' own counters. Thread-safe.
 class AppState {
@@ -33,35 +33,35 @@ class AppState {
   std::atomic<bool> reload_successful{true};
   std::atomic<int64_t> reload_unix_s{0};
 
-  std::shared_ptr<const RuleSet> rules() const {
-    MutexLock lock(&mutex_);
+  std::shared_ptr<const rules::RuleSet> rules() const {
+    base::MutexLock lock(&mutex_);
     return rules_;
   }
-  void SetRules(std::shared_ptr<const RuleSet> rules) {
-    MutexLock lock(&mutex_);
+  void SetRules(std::shared_ptr<const rules::RuleSet> rules) {
+    base::MutexLock lock(&mutex_);
     rules_ = std::move(rules);
   }
 
  private:
-  mutable Mutex mutex_;
-  std::shared_ptr<const RuleSet> rules_ ABSL_GUARDED_BY(mutex_);
+  mutable base::Mutex mutex_;
+  std::shared_ptr<const rules::RuleSet> rules_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Thread-safe; everything pointed to outlives it.
-class AppLiveState final : public LiveState {
+class AppLiveState final : public query::LiveState {
  public:
   struct Deps {
     const AppState* state = nullptr;
-    const Pipeline* pipeline = nullptr;
-    const Store* store = nullptr;
-    const IngestStats* ingest = nullptr;
-    const HttpServer* http = nullptr;
-    const TlsFiles* tls = nullptr;  // null: no TLS
-    const AccessControl* access = nullptr;
-    std::function<std::shared_ptr<const Snapshot>()> snapshot;
-    const Outbox* outbox = nullptr;
-    const foreshock::Silences* silences = nullptr;
-    const std::vector<std::unique_ptr<RemoteWriter>>* remote_writers = nullptr;
+    const pipeline::Pipeline* pipeline = nullptr;
+    const store::Store* store = nullptr;
+    const ingest::IngestStats* ingest = nullptr;
+    const http::HttpServer* http = nullptr;
+    const security::TlsFiles* tls = nullptr;  // null: no TLS
+    const security::AccessControl* access = nullptr;
+    std::function<std::shared_ptr<const exporter::Snapshot>()> snapshot;
+    const notify::Outbox* outbox = nullptr;
+    const foreshock::notify::Silences* silences = nullptr;
+    const std::vector<std::unique_ptr<remote_write::RemoteWriter>>* remote_writers = nullptr;
     std::string data_directory;
     uint64_t store_bytes_max = 0;
     int64_t started_unix_ns = 0;
@@ -77,7 +77,7 @@ class AppLiveState final : public LiveState {
   std::vector<std::string> SilencedBy(const v1::Alert& alert) const override;
   v1::GetStatusResponse Status() const override;
 
-  SelfStats Self() const;
+  exporter::SelfStats Self() const;
 
  private:
   uint32_t AlertsFiring() const;
@@ -85,4 +85,4 @@ class AppLiveState final : public LiveState {
   const Deps deps_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

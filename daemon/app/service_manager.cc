@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 // So often the status line is refreshed where no watchdog asks for more.
@@ -48,4 +48,4 @@ void ServiceManager::Alive(const std::string& status) const {
 
 void ServiceManager::Stopping() const { Notify("STOPPING=1\nSTATUS=committing what is queued"); }
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 
-namespace foreshock {
+namespace foreshock::app {
 
 // One line for people: `systemctl status` shows it. A message that cannot be sent is dropped; what
 // waits for it, the watchdog above all, is systemd's.
@@ -31,4 +31,4 @@ class ServiceManager {
   absl::Duration interval_ = absl::InfiniteDuration();
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -10,43 +10,45 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kSettlingSteps = 150;  // warm_up.h
 
 // The run's own loss: NaN where a rank sent a non-finite one and the run has none at the step.
-std::optional<double> LossOf(const ClosedStep& step) {
-  for (const Sample& sample : step.samples) {
-    const SeriesKey& key = sample.series;
-    if (key.indicator == "train.loss" && key.layer == kNoLayer && key.unit == Unit::kNone) {
+std::optional<double> LossOf(const model::ClosedStep& step) {
+  for (const model::Sample& sample : step.samples) {
+    const model::SeriesKey& key = sample.series;
+    if (key.indicator == "train.loss" && key.layer == model::kNoLayer &&
+        key.unit == model::Unit::kNone) {
       return sample.value;
     }
   }
   const bool nonfinite =
-      std::any_of(step.findings.begin(), step.findings.end(), [](const Finding& finding) {
-        return finding.kind == Finding::Kind::kNonFinite && finding.name == "loss";
+      std::any_of(step.findings.begin(), step.findings.end(), [](const model::Finding& finding) {
+        return finding.kind == model::Finding::Kind::kNonFinite && finding.name == "loss";
       });
   if (nonfinite) return std::numeric_limits<double>::quiet_NaN();
   return std::nullopt;
 }
 
-std::string MeasureOf(const RuleSet& rules, const std::string& name) {
-  for (const auto& rule : dynamic_cast<const CompiledRules&>(rules).rules) {
-    if (rule->name == name) return MeasureText(*rule);
+std::string MeasureOf(const rules::RuleSet& rules, const std::string& name) {
+  for (const auto& rule : dynamic_cast<const rules::CompiledRules&>(rules).rules) {
+    if (rule->name == name) return rules::MeasureText(*rule);
   }
   return "";
 }
 
 }  // namespace
 
-std::string SeriesPlace(int32_t layer, Unit unit, int64_t unit_id, const std::string& unit_name) {
+std::string SeriesPlace(int32_t layer, model::Unit unit, int64_t unit_id,
+                        const std::string& unit_name) {
   std::string place;
   if (layer >= 0) place = absl::StrCat("layer ", layer);
-  if (unit == Unit::kNone) return place;
+  if (unit == model::Unit::kNone) return place;
   const char* separator = place.empty() ? "" : ", ";
-  if (unit == Unit::kTensor) return absl::StrCat(place, separator, unit_name);
-  return absl::StrCat(place, separator, UnitName(unit), " ", unit_id);
+  if (unit == model::Unit::kTensor) return absl::StrCat(place, separator, unit_name);
+  return absl::StrCat(place, separator, model::UnitName(unit), " ", unit_id);
 }
 
 uint64_t RunResult::StepsBefore(int64_t step) const {
@@ -90,16 +92,17 @@ std::vector<std::string> Notes(const RunResult& result) {
   return notes;
 }
 
-Backtest::Backtest(std::shared_ptr<const RuleSet> rules, std::vector<std::string> trace_rules)
+Backtest::Backtest(std::shared_ptr<const rules::RuleSet> rules,
+                   std::vector<std::string> trace_rules)
     : EvaluatingSink(std::move(rules)), trace_rules_(std::move(trace_rules)) {}
 
 void Backtest::BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                            const AttemptStart& attempt) {
+                            const rules::AttemptStart& attempt) {
   EvaluatingSink::BeginAttempt(run, model, attempt);
   ++result_.attempts;
 }
 
-void Backtest::AfterStep(const ClosedStep& step) {
+void Backtest::AfterStep(const model::ClosedStep& step) {
   result_.steps.push_back(step.row.step);
   result_.samples += step.samples.size();
   NoteLoss(step);
@@ -117,14 +120,14 @@ void Backtest::OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) {
   }
   AlertSpan& span = result_.alerts[found->second];
   span.last = alert;
-  if (SeverityRank(alert.severity()) >= 1 && !span.warning.has_value()) span.warning = now;
-  if (SeverityRank(alert.severity()) >= 2 && !span.critical.has_value()) span.critical = now;
+  if (rules::SeverityRank(alert.severity()) >= 1 && !span.warning.has_value()) span.warning = now;
+  if (rules::SeverityRank(alert.severity()) >= 2 && !span.critical.has_value()) span.critical = now;
   span.severity = span.critical.has_value()  ? "critical"
                   : span.warning.has_value() ? "warning"
                                              : "info";
 }
 
-void Backtest::NoteLoss(const ClosedStep& step) {
+void Backtest::NoteLoss(const model::ClosedStep& step) {
   const std::optional<double> loss = LossOf(step);
   if (!loss.has_value()) return;
   result_.has_loss = true;
@@ -134,7 +137,7 @@ void Backtest::NoteLoss(const ClosedStep& step) {
 
 void Backtest::NoteTrace(int64_t step) {
   for (const std::string& rule : trace_rules_) {
-    for (const JudgedSeries& judged : evaluator().Judged(rule)) {
+    for (const rules::JudgedSeries& judged : evaluator().Judged(rule)) {
       const std::string place =
           SeriesPlace(judged.layer, judged.unit, judged.unit_id, judged.unit_name);
       const auto [found, added] =
@@ -152,10 +155,10 @@ void Backtest::NoteTrace(int64_t step) {
 RunResult Backtest::Finish() {
   result_.run = run();
   result_.judging_seconds = judging_seconds();
-  std::vector<LossSample> losses;
+  std::vector<rules::LossSample> losses;
   losses.reserve(losses_.size());
   for (const auto& [step, loss] : losses_) losses.push_back({step, loss});
-  result_.loss_break_step = LossBreakStep(losses);
+  result_.loss_break_step = rules::LossBreakStep(losses);
   // In the order of the rules asked for, then of the series.
   std::stable_sort(trace_.curves.begin(), trace_.curves.end(),
                    [this](const RunTrace::Curve& a, const RunTrace::Curve& b) {
@@ -167,4 +170,4 @@ RunResult Backtest::Finish() {
   return std::move(result_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -19,7 +19,7 @@
 #include "daemon/rules/loss_break.h"
 #include "daemon/rules/rule_set.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // One alert of a rule or signature.
 struct AlertSpan {
@@ -64,22 +64,22 @@ struct RunTrace {
     std::string series;         // "layer 2", "layer 0, head 1"; "" for the whole run
     std::vector<Point> points;  // in the order of the steps; a resume goes back
   };
-  std::vector<LossSample> losses;  // in the order of the steps
-  std::vector<Curve> curves;       // of the rules asked for, in their order
+  std::vector<rules::LossSample> losses;  // in the order of the steps
+  std::vector<Curve> curves;              // of the rules asked for, in their order
 };
 
 // Thread-compatible.
 class Backtest final : public EvaluatingSink {
  public:
   // Also traces what the rules named make of their series; `trace_rules` must be rules of the set.
-  explicit Backtest(std::shared_ptr<const RuleSet> rules,
+  explicit Backtest(std::shared_ptr<const rules::RuleSet> rules,
                     std::vector<std::string> trace_rules = {});
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override;
+                    const rules::AttemptStart& attempt) override;
 
   // Whether the rules look at the series; after BeginAttempt.
-  bool Uses(const SeriesKey& series) const { return evaluator().Uses(series); }
+  bool Uses(const model::SeriesKey& series) const { return evaluator().Uses(series); }
 
   // After the last step.
   RunResult Finish();
@@ -87,8 +87,8 @@ class Backtest final : public EvaluatingSink {
 
  private:
   void OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) override;
-  void AfterStep(const ClosedStep& step) override;
-  void NoteLoss(const ClosedStep& step);
+  void AfterStep(const model::ClosedStep& step) override;
+  void NoteLoss(const model::ClosedStep& step);
   void NoteTrace(int64_t step);
 
   const std::vector<std::string> trace_rules_;
@@ -105,6 +105,7 @@ class Backtest final : public EvaluatingSink {
 std::vector<std::string> Notes(const RunResult& result);
 
 // "layer 2, head 1"; "" for neither.
-std::string SeriesPlace(int32_t layer, Unit unit, int64_t unit_id, const std::string& unit_name);
+std::string SeriesPlace(int32_t layer, model::Unit unit, int64_t unit_id,
+                        const std::string& unit_name);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

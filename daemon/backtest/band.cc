@@ -11,21 +11,21 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/baseline.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kFileBytesMax = 1u << 20;  // of a YAML reader
 
-double Reduce(Input::Aggregate aggregate, std::vector<double> values) {
+double Reduce(rules::Input::Aggregate aggregate, std::vector<double> values) {
   double sum = 0;
   for (const double value : values) sum += value;
   switch (aggregate) {
-    case Input::Aggregate::kMin:
+    case rules::Input::Aggregate::kMin:
       return *std::min_element(values.begin(), values.end());
-    case Input::Aggregate::kMax:
+    case rules::Input::Aggregate::kMax:
       return *std::max_element(values.begin(), values.end());
-    case Input::Aggregate::kP10:
-      return Percentile10(std::move(values));
+    case rules::Input::Aggregate::kP10:
+      return base::Percentile10(std::move(values));
     default:
       return sum / static_cast<double>(values.size());
   }
@@ -43,7 +43,8 @@ std::string YamlQuoted(absl::string_view text) {
 
 }  // namespace
 
-BandMaker::BandMaker(std::shared_ptr<const CompiledRules> rules, Align align) : align_(align) {
+BandMaker::BandMaker(std::shared_ptr<const rules::CompiledRules> rules, Align align)
+    : align_(align) {
   std::set<Wanted> wanted;
   for (const auto& rule : rules->rules) {
     for (const std::string& indicator : rule->input.indicators) {
@@ -56,11 +57,12 @@ BandMaker::BandMaker(std::shared_ptr<const CompiledRules> rules, Align align) : 
   wanted_.assign(wanted.begin(), wanted.end());
 }
 
-void BandMaker::BeginAttempt(const std::string& run, const v1::ModelShape&, const AttemptStart&) {
+void BandMaker::BeginAttempt(const std::string& run, const v1::ModelShape&,
+                             const rules::AttemptStart&) {
   if (curves_.empty()) runs_.push_back(run);
 }
 
-void BandMaker::OnStep(const ClosedStep& step) {
+void BandMaker::OnStep(const model::ClosedStep& step) {
   const int64_t at = step.row.step;
   const auto before = tokens_before_.lower_bound(at);
   const uint64_t sum = before == tokens_before_.begin() ? 0 : std::prev(before)->second;
@@ -70,16 +72,17 @@ void BandMaker::OnStep(const ClosedStep& step) {
       align_ == Align::kStep ? static_cast<double>(at) : static_cast<double>(sum + step.row.tokens);
   for (const Wanted& wanted : wanted_) {
     std::map<Key, std::vector<double>> found;
-    for (const Sample& sample : step.samples) {
+    for (const model::Sample& sample : step.samples) {
       if (sample.series.indicator != wanted.indicator) continue;
       if ((sample.flags & wanted.flags_not_judged) != 0) continue;
-      const bool of_rank = sample.series.unit == Unit::kRank;
-      if (wanted.scope == (of_rank ? Input::Scope::kRun : Input::Scope::kRank)) continue;
+      const bool of_rank = sample.series.unit == model::Unit::kRank;
+      if (wanted.scope == (of_rank ? rules::Input::Scope::kRun : rules::Input::Scope::kRank))
+        continue;
       Key key{
           .indicator = wanted.indicator, .aggregate = wanted.aggregate, .series = sample.series};
       key.series.indicator.clear();
-      if (wanted.aggregate != Input::Aggregate::kEach) {
-        key.series.unit = Unit::kNone;
+      if (wanted.aggregate != rules::Input::Aggregate::kEach) {
+        key.series.unit = model::Unit::kNone;
         key.series.unit_id = 0;
         key.series.unit_name.clear();
       }
@@ -112,13 +115,14 @@ absl::StatusOr<std::string> BandMaker::Text(int bins) const {
     std::sort(values.begin(), values.end(),
               [](const Value& a, const Value& b) { return a.position < b.position; });
     absl::StrAppend(&text, "  - indicator: ", key.indicator,
-                    "\n    aggregate: ", AggregateName(key.aggregate), "\n");
-    if (key.series.layer != kNoLayer) absl::StrAppend(&text, "    layer: ", key.series.layer, "\n");
-    if (key.series.unit == Unit::kTensor) {
+                    "\n    aggregate: ", rules::AggregateName(key.aggregate), "\n");
+    if (key.series.layer != model::kNoLayer)
+      absl::StrAppend(&text, "    layer: ", key.series.layer, "\n");
+    if (key.series.unit == model::Unit::kTensor) {
       absl::StrAppend(&text, "    unit: tensor\n    unit_name: ", YamlQuoted(key.series.unit_name),
                       "\n");
-    } else if (key.series.unit != Unit::kNone) {
-      absl::StrAppend(&text, "    unit: ", UnitName(key.series.unit),
+    } else if (key.series.unit != model::Unit::kNone) {
+      absl::StrAppend(&text, "    unit: ", model::UnitName(key.series.unit),
                       "\n    unit_id: ", key.series.unit_id, "\n");
     }
     // Bins of equally many values; values of one position stay together.
@@ -131,7 +135,7 @@ absl::StatusOr<std::string> BandMaker::Text(int bins) const {
       std::vector<double> sorted;
       for (size_t i = begin; i < end; ++i) sorted.push_back(values[i].value);
       std::sort(sorted.begin(), sorted.end());
-      const Baseline band = RobustBaseline(sorted, 0);
+      const rules::Baseline band = rules::RobustBaseline(sorted, 0);
       const double middle = 0.5 * (values[begin + (end - begin - 1) / 2].position +
                                    values[begin + (end - begin) / 2].position);
       points.push_back(absl::StrFormat("[%.15g, %.7g, %.4g]", middle, band.median, band.spread));
@@ -148,4 +152,4 @@ absl::StatusOr<std::string> BandMaker::Text(int bins) const {
   return text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

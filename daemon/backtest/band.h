@@ -17,18 +17,18 @@
 #include "daemon/backtest/steps.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // Thread-compatible. Memory: 16 bytes a value.
 class BandMaker final : public StepSink {
  public:
   enum class Align : uint8_t { kStep, kTokens };
 
-  BandMaker(std::shared_ptr<const CompiledRules> rules, Align align);
+  BandMaker(std::shared_ptr<const rules::CompiledRules> rules, Align align);
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override;
-  void OnStep(const ClosedStep& step) override;
+                    const rules::AttemptStart& attempt) override;
+  void OnStep(const model::ClosedStep& step) override;
   void EndRun();
 
   // The file: at most `bins` points a series, fewer where there are fewer values. InvalidArgument
@@ -40,8 +40,8 @@ class BandMaker final : public StepSink {
   // What a rule looks at, before dividing, combining and smoothing.
   struct Wanted {
     std::string indicator;
-    Input::Aggregate aggregate = Input::Aggregate::kEach;
-    Input::Scope scope = Input::Scope::kAny;
+    rules::Input::Aggregate aggregate = rules::Input::Aggregate::kEach;
+    rules::Input::Scope scope = rules::Input::Scope::kAny;
     uint32_t flags_not_judged = 0;
     friend auto operator<=>(const Wanted&, const Wanted&) = default;
   };
@@ -52,8 +52,8 @@ class BandMaker final : public StepSink {
   using Curve = std::map<int64_t, Value>;  // by step: the newest attempt counts
   struct Key {
     std::string indicator;
-    Input::Aggregate aggregate = Input::Aggregate::kEach;
-    SeriesKey series;  // without indicator
+    rules::Input::Aggregate aggregate = rules::Input::Aggregate::kEach;
+    model::SeriesKey series;  // without indicator
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.indicator, a.aggregate, a.series) <
              std::tie(b.indicator, b.aggregate, b.series);
@@ -68,4 +68,4 @@ class BandMaker final : public StepSink {
   std::map<int64_t, uint64_t> tokens_before_;  // of the run: sum up to and with a step
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -13,18 +13,18 @@
 #include "daemon/backtest/routes.h"
 #include "daemon/backtest/tail.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 // Beyond it a tail model is no more than a guess.
 constexpr double kExtrapolationMax = 100;
 
 // Four significant digits, to the side of fewer alerts.
-double RoundedAway(const Limits& limits, double scaled) {
+double RoundedAway(const rules::Limits& limits, double scaled) {
   const double value = FromScale(limits, scaled);
   if (value == 0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
-  const bool below = limits.side == Side::kBelow;
+  const bool below = limits.side == rules::Side::kBelow;
   const double rounded = below ? std::floor(value / unit) : std::ceil(value / unit);
   // Through text, so that 9312 * 1e-4 is 0.9312.
   double result = value;
@@ -33,20 +33,20 @@ double RoundedAway(const Limits& limits, double scaled) {
 }
 
 // The limit of a relative detector is on its side of 1.
-double OnItsSide(const Limits& limits, double limit) {
-  if (limits.scale != Limits::Scale::kRatio) return limit;
-  return limits.side == Side::kBelow ? std::clamp(limit, 0.0, 1.0) : std::max(limit, 1.0);
+double OnItsSide(const rules::Limits& limits, double limit) {
+  if (limits.scale != rules::Limits::Scale::kRatio) return limit;
+  return limits.side == rules::Side::kBelow ? std::clamp(limit, 0.0, 1.0) : std::max(limit, 1.0);
 }
 
 // `clear` keeps its place between healthy (0 in the scale) and the limit, where there is such a
 // place.
-double ClearFor(const Limits& limits, double limit) {
+double ClearFor(const rules::Limits& limits, double limit) {
   if (limit == limits.limit) return limits.clear;
   if (limits.clear == limits.limit) return limit;
   const double before = ToScale(limits, limits.limit);
   const double after = ToScale(limits, limit);
   double clear = limits.clear;
-  if (limits.scale != Limits::Scale::kValue && before > 0) {
+  if (limits.scale != rules::Limits::Scale::kValue && before > 0) {
     clear = RoundedAway(limits, ToScale(limits, limits.clear) * after / before);
   }
   // Never beyond the limit.
@@ -76,8 +76,8 @@ class Calibrator {
 
  private:
   void Look(size_t index) {
-    const Rule& rule = *set_.rules[index];
-    const Limits* limits = MovableLimits(rule.detector);
+    const rules::Rule& rule = *set_.rules[index];
+    const rules::Limits* limits = rules::MovableLimits(rule.detector);
     RuleCalibration found;
     found.rule = rule.name;
     found.samples = healthy_.samples(index);
@@ -115,7 +115,7 @@ class Calibrator {
   // Sets the rates of `found` at a limit; returns the bound, a step. Within what was seen the
   // counts speak, beyond it the model.
   double Rates(size_t index, const Study& study, double limit, RuleCalibration* found) const {
-    const double scaled = ToScale(*MovableLimits(set_.rules[index]->detector), limit);
+    const double scaled = ToScale(*rules::MovableLimits(set_.rules[index]->detector), limit);
     double rate = study.fit->Rate(scaled);
     double bound = study.fit->RateBound(scaled);
     if (scaled < study.fit->threshold()) {
@@ -136,7 +136,7 @@ class Calibrator {
       if (std::any_of(route.begin(), route.end(), guards)) continue;
       std::optional<size_t> best;
       for (const size_t rule : route) {
-        if (MovableLimits(set_.rules[rule]->detector) == nullptr) continue;
+        if (rules::MovableLimits(set_.rules[rule]->detector) == nullptr) continue;
         if (!best.has_value() || studies_[rule].rate_bound < studies_[*best].rate_bound) {
           best = rule;
         }
@@ -152,7 +152,7 @@ class Calibrator {
   }
 
   void SetLimit(size_t index) {
-    const Limits& limits = *MovableLimits(set_.rules[index]->detector);
+    const rules::Limits& limits = *rules::MovableLimits(set_.rules[index]->detector);
     const Study& study = studies_[index];
     RuleCalibration& found = result_.rules[index];
     found.role = RuleCalibration::Role::kGuard;
@@ -211,7 +211,7 @@ class Calibrator {
   }
 
   const HealthyHistory& healthy_;
-  const CompiledRules& set_;
+  const rules::CompiledRules& set_;
   const CalibrationOptions& options_;
   std::vector<Study> studies_;
   std::set<size_t> guards_;
@@ -272,9 +272,9 @@ Calibration Calibrate(const HealthyHistory& healthy, const CalibrationOptions& o
   return Calibrator(healthy, options).Run();
 }
 
-std::shared_ptr<const CompiledRules> WithLimits(const CompiledRules& rules,
-                                                const Calibration& calibration) {
-  auto changed = std::make_shared<CompiledRules>(rules);
+std::shared_ptr<const rules::CompiledRules> WithLimits(const rules::CompiledRules& rules,
+                                                       const Calibration& calibration) {
+  auto changed = std::make_shared<rules::CompiledRules>(rules);
   for (size_t i = 0; i < changed->rules.size(); ++i) {
     const RuleCalibration& found = calibration.rules[i];
     changed->rules[i] = WithLimits(*changed->rules[i], found.limit, found.clear);
@@ -282,4 +282,4 @@ std::shared_ptr<const CompiledRules> WithLimits(const CompiledRules& rules,
   return changed;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/backtest/healthy.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // "1 page per 30 days", "2 warnings per 1e6 steps": how many alerts of which severity healthy runs
 // may see.
@@ -69,8 +69,8 @@ struct Calibration {
 Calibration Calibrate(const HealthyHistory& healthy, const CalibrationOptions& options);
 
 // The limits of `calibration` in the set.
-std::shared_ptr<const CompiledRules> WithLimits(const CompiledRules& rules,
-                                                const Calibration& calibration);
+std::shared_ptr<const rules::CompiledRules> WithLimits(const rules::CompiledRules& rules,
+                                                       const Calibration& calibration);
 
 // The file with the limits of `calibration` in it and a comment above each that changed; the rest
 // is byte for byte the same. Rules of other files are ignored. InvalidArgument, naming the rule,
@@ -80,4 +80,4 @@ absl::StatusOr<std::string> CalibratedText(absl::string_view name, absl::string_
 // The same of a file that was read as rules; also the errors of reading it.
 absl::StatusOr<std::string> CalibratedFile(const std::string& path, const Calibration& calibration);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

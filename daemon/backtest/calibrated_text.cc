@@ -13,7 +13,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 struct Edit {
@@ -26,11 +26,12 @@ struct Edit {
 std::string LimitText(double value) { return absl::StrFormat("%.6g", value); }
 
 // The map of the rule's detector: the one that has a limit.
-std::optional<std::pair<YamlNode, YamlNode>> FindLimit(const YamlNode& rule, double limit) {
+std::optional<std::pair<yaml::YamlNode, yaml::YamlNode>> FindLimit(const yaml::YamlNode& rule,
+                                                                   double limit) {
   for (const auto& [key, node] : rule.Entries()) {
     if (!node.is_map()) continue;
     for (const char* side : {"above", "below", "outside"}) {
-      const YamlNode value = node.Get(side);
+      const yaml::YamlNode value = node.Get(side);
       double number = 0;
       if (value.present() && absl::SimpleAtod(value.String(), &number) && number == limit) {
         return std::pair(node, value);
@@ -48,11 +49,11 @@ absl::StatusOr<std::string> CalibratedText(absl::string_view name, absl::string_
   for (const RuleCalibration& rule : calibration.rules) {
     if (rule.changed()) changed[rule.rule] = &rule;
   }
-  YamlDocument document(name, text);
+  yaml::YamlDocument document(name, text);
   std::vector<Edit> edits;
   std::vector<std::pair<int, std::string>> comments;  // above which line
-  for (const YamlNode& group : document.root().Get("groups").Items()) {
-    for (const YamlNode& node : group.Get("rules").Items()) {
+  for (const yaml::YamlNode& group : document.root().Get("groups").Items()) {
+    for (const yaml::YamlNode& node : group.Get("rules").Items()) {
       const auto found = changed.find(node.Get("alert").String());
       if (found == changed.end()) continue;
       const RuleCalibration& rule = *found->second;
@@ -65,7 +66,7 @@ absl::StatusOr<std::string> CalibratedText(absl::string_view name, absl::string_
       edits.push_back({value.line(), value.column(), value.String().size(), LimitText(rule.limit)});
       std::string what =
           absl::StrCat("limit ", LimitText(rule.limit_before), " -> ", LimitText(rule.limit));
-      const YamlNode clear = detector.Get("clear");
+      const yaml::YamlNode clear = detector.Get("clear");
       if (clear.present() && rule.clear != rule.clear_before) {
         edits.push_back(
             {clear.line(), clear.column(), clear.String().size(), LimitText(rule.clear)});
@@ -98,8 +99,8 @@ absl::StatusOr<std::string> CalibratedText(absl::string_view name, absl::string_
 absl::StatusOr<std::string> CalibratedFile(const std::string& path,
                                            const Calibration& calibration) {
   std::string text;
-  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(path, &text));
+  FORESHOCK_RETURN_IF_ERROR(yaml::ReadYamlFile(path, &text));
   return CalibratedText(path, text, calibration);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

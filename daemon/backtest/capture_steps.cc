@@ -15,7 +15,7 @@
 #include "daemon/pipeline/shard_report.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kReasonsMax = 5;
@@ -55,19 +55,19 @@ class Rebuild {
 
  private:
   struct Stream {
-    std::unique_ptr<StreamState> checks;
-    Reporter reporter;
+    std::unique_ptr<ingest::StreamState> checks;
+    pipeline::Reporter reporter;
     uint32_t attempt = 0;
   };
 
   absl::Status Greet(uint32_t number, const v1::Hello& hello) {
     Stream stream;
-    stream.checks = std::make_unique<StreamState>(IngestLimits(), &ingest_stats_);
+    stream.checks = std::make_unique<ingest::StreamState>(ingest::IngestLimits(), &ingest_stats_);
     FORESHOCK_RETURN_IF_ERROR(stream.checks->OnHello(hello));
     if (state_ == nullptr) {
       run_ = hello.run();
-      state_ = std::make_unique<RunState>(run_, RunState::Options(),
-                                          std::make_shared<CompiledRules>(), &stats_);
+      state_ = std::make_unique<pipeline::RunState>(
+          run_, pipeline::RunState::Options(), std::make_shared<rules::CompiledRules>(), &stats_);
     } else if (hello.run() != run_) {
       return absl::InvalidArgumentError(absl::StrCat("it holds the runs '", run_, "' and '",
                                                      hello.run(),
@@ -81,8 +81,8 @@ class Rebuild {
     // say.
     auto& holder = rank_holders_[{hello.launch_id(), hello.rank()}];
     if (holder != 0) state_->StreamEnded(streams_.at(holder - 1).attempt, hello.rank(), holder);
-    holder = StreamId{number} + 1;
-    FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted,
+    holder = pipeline::StreamId{number} + 1;
+    FORESHOCK_ASSIGN_OR_RETURN(const pipeline::Admitted admitted,
                                state_->Open(hello, holder, now_, &changes_));
     stream.attempt = admitted.attempt;
     stream.reporter.committed_seq = admitted.last_committed_seq;
@@ -92,7 +92,7 @@ class Rebuild {
       attempt_ = admitted.attempt;
       if (hello.has_model()) model_ = hello.model();
       world_size_ = hello.world_size();
-      AttemptStart start{.number = attempt_, .reached = reached_};
+      rules::AttemptStart start{.number = attempt_, .reached = reached_};
       if (hello.has_resume_step()) start.resume_step = hello.resume_step();
       sink_->BeginAttempt(run_, model_, start);
     }
@@ -105,12 +105,13 @@ class Rebuild {
   }
 
   absl::Status Add(Stream* stream, v1::Report* report) {
-    FORESHOCK_ASSIGN_OR_RETURN(StreamState::Checked checked, stream->checks->OnReport(report));
+    FORESHOCK_ASSIGN_OR_RETURN(ingest::StreamState::Checked checked,
+                               stream->checks->OnReport(report));
     ++totals_.reports;
     MoveClock(absl::FromUnixNanos(report->time_unix_ns()));
     if (checked.report_stands) {
-      const model::ShardReport shard =
-          SummariseReport(*report, stream->checks->names(), stream->reporter, &checked.rejections);
+      const model::ShardReport shard = pipeline::SummariseReport(
+          *report, stream->checks->names(), stream->reporter, &checked.rejections);
       state_->Add(stream->attempt, shard, now_, &changes_.batch);
     }
     totals_.rejected += checked.rejections.size();
@@ -131,7 +132,7 @@ class Rebuild {
 
   // The steps that were judged: not the late ones, and only of the newest attempt.
   void HandOn() {
-    for (const ClosedStep& step : std::exchange(changes_, {}).batch.steps) {
+    for (const model::ClosedStep& step : std::exchange(changes_, {}).batch.steps) {
       if (step.row.late || step.row.attempt != attempt_) continue;
       ++steps_;
       last_step_ = step.row.step;
@@ -144,14 +145,14 @@ class Rebuild {
   }
 
   StepSink* const sink_;
-  PipelineStats stats_;
-  IngestStats ingest_stats_;
+  pipeline::PipelineStats stats_;
+  ingest::IngestStats ingest_stats_;
   std::string run_;
   v1::ModelShape model_;
-  std::unique_ptr<RunState> state_;
-  Changes changes_;
+  std::unique_ptr<pipeline::RunState> state_;
+  pipeline::Changes changes_;
   std::map<uint32_t, Stream> streams_;  // by number in the capture
-  std::map<std::pair<std::string, uint32_t>, StreamId>
+  std::map<std::pair<std::string, uint32_t>, pipeline::StreamId>
       rank_holders_;  // by launch and rank; 0: none
   uint32_t attempt_ = 0;
   uint32_t world_size_ = 0;         // of the attempt
@@ -166,8 +167,8 @@ class Rebuild {
 
 absl::StatusOr<CaptureTotals> ReadCaptureSteps(const std::string& path,
                                                const StepProgress& progress, StepSink* sink) {
-  FORESHOCK_ASSIGN_OR_RETURN(const std::unique_ptr<CaptureReader> reader,
-                             CaptureReader::Open(path));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::unique_ptr<capture::CaptureReader> reader,
+                             capture::CaptureReader::Open(path));
   Rebuild rebuild(sink);
   v1::CaptureRecord record;
   while (true) {
@@ -175,7 +176,7 @@ absl::StatusOr<CaptureTotals> ReadCaptureSteps(const std::string& path,
     if (!more) break;
     const std::string place = absl::StrCat(path, ": record ", reader->progress().records,
                                            " (stream ", record.stream(), ")");
-    FORESHOCK_RETURN_IF_ERROR(Annotate(rebuild.Take(std::move(record)), place));
+    FORESHOCK_RETURN_IF_ERROR(base::Annotate(rebuild.Take(std::move(record)), place));
     record.Clear();
     if (progress != nullptr) {
       progress(reader->progress().bytes_read, reader->progress().bytes_total, rebuild.last_step());
@@ -190,4 +191,4 @@ absl::StatusOr<CaptureTotals> ReadCaptureSteps(const std::string& path,
   return rebuild.totals();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

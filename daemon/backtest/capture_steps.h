@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/backtest/steps.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // What a capture held beside its steps.
 struct CaptureTotals {
@@ -26,4 +26,4 @@ struct CaptureTotals {
 absl::StatusOr<CaptureTotals> ReadCaptureSteps(const std::string& path,
                                                const StepProgress& progress, StepSink* sink);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

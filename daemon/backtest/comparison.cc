@@ -13,7 +13,7 @@
 #include "daemon/base/order_statistics.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kNoiseWindow = 31;
@@ -32,7 +32,7 @@ std::map<int64_t, int64_t> TokensSoFar(const RecordedRun& run) {
 
 Curve OverTokens(const Curve& curve, const std::map<int64_t, int64_t>& tokens) {
   Curve over;
-  for (const TrendPoint& point : curve) {
+  for (const rules::TrendPoint& point : curve) {
     const auto found = tokens.find(point.step);
     if (found != tokens.end()) over.push_back({found->second, point.value});
   }
@@ -64,13 +64,13 @@ std::vector<Pair> PairsBySteps(const Curve& baseline, const Curve& run) {
 std::vector<Pair> PairsByTokens(const Curve& baseline, const Curve& run) {
   std::vector<Pair> pairs;
   size_t i = 0;
-  for (const TrendPoint& point : run) {
+  for (const rules::TrendPoint& point : run) {
     while (i < baseline.size() && baseline[i].step < point.step) ++i;
     if (i == baseline.size()) break;
     if (baseline[i].step == point.step) {
       pairs.push_back({point.step, baseline[i].value, point.value});
     } else if (i > 0) {
-      const TrendPoint& left = baseline[i - 1];
+      const rules::TrendPoint& left = baseline[i - 1];
       const double part = static_cast<double>(point.step - left.step) /
                           static_cast<double>(baseline[i].step - left.step);
       pairs.push_back(
@@ -80,7 +80,7 @@ std::vector<Pair> PairsByTokens(const Curve& baseline, const Curve& run) {
   return pairs;
 }
 
-SeriesDifference Judge(const SeriesKey& key, const std::vector<Pair>& pairs,
+SeriesDifference Judge(const model::SeriesKey& key, const std::vector<Pair>& pairs,
                        const CompareOptions& options) {
   SeriesDifference difference{.key = key};
   Curve baseline;
@@ -120,7 +120,7 @@ SeriesDifference Judge(const SeriesKey& key, const std::vector<Pair>& pairs,
   if (difference.since.has_value()) {
     difference.share = static_cast<double>(over) / static_cast<double>(rest.size());
   }
-  difference.difference = Median(rest);
+  difference.difference = base::Median(rest);
   if (difference.spread > 0) difference.size = difference.difference / difference.spread;
   return difference;
 }
@@ -208,4 +208,4 @@ absl::StatusOr<Comparison> CompareRuns(const RecordedRun& baseline, const Record
   return comparison;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

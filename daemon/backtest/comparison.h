@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/backtest/recorded_run.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 struct CompareOptions {
   bool by_tokens = false;    // points at the same number of tokens so far, not at the same step
@@ -23,7 +23,7 @@ struct CompareOptions {
 
 // One series of both runs. `x` is a step, or tokens.
 struct SeriesDifference {
-  SeriesKey key{};
+  model::SeriesKey key{};
   Curve baseline{};  // at the points compared, smoothed by a running median of 5
   Curve run{};
   double spread = 0;  // of the baseline: robust deviation from its running median of 31
@@ -56,4 +56,4 @@ struct Comparison {
 absl::StatusOr<Comparison> CompareRuns(const RecordedRun& baseline, const RecordedRun& run,
                                        const CompareOptions& options);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -7,7 +7,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kSlopePointsMax = 1000;
@@ -38,7 +38,7 @@ Curve RunningMedian(const Curve& curve, size_t window) {
     const size_t half = std::min({window / 2, i, curve.size() - 1 - i});
     values.clear();
     for (size_t j = i - half; j <= i + half; ++j) values.push_back(curve[j].value);
-    smooth[i].value = Median(values);
+    smooth[i].value = base::Median(values);
   }
   return smooth;
 }
@@ -46,16 +46,16 @@ Curve RunningMedian(const Curve& curve, size_t window) {
 double RobustDeviation(std::vector<double> values) {
   if (values.empty()) return 0;
   for (double& value : values) value = std::abs(value);
-  return 1.4826 * Median(std::move(values));
+  return 1.4826 * base::Median(std::move(values));
 }
 
 double SlopeOf(const Curve& curve) {
-  if (curve.size() <= kSlopePointsMax) return TheilSenSlope(curve);
+  if (curve.size() <= kSlopePointsMax) return rules::TheilSenSlope(curve);
   Curve some;
   for (size_t i = 0; i < kSlopePointsMax; ++i) {
     some.push_back(curve[i * (curve.size() - 1) / (kSlopePointsMax - 1)]);
   }
-  return TheilSenSlope(some);
+  return rules::TheilSenSlope(some);
 }
 
 std::optional<double> Spearman(absl::Span<const double> a, absl::Span<const double> b) {
@@ -92,4 +92,4 @@ std::optional<double> KendallTau(absl::Span<const double> a, absl::Span<const do
          std::sqrt(static_cast<double>(untied_a) * static_cast<double>(untied_b));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "daemon/backtest/recorded_run.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // The median of each point and the window / 2 before and after it; fewer at the ends, as many on
 // both sides. `window` odd. O(n window).
@@ -28,4 +28,4 @@ std::optional<double> Spearman(absl::Span<const double> a, absl::Span<const doub
 // Kendall's tau-b in [-1, 1]; unset as Spearman. O(n^2).
 std::optional<double> KendallTau(absl::Span<const double> a, absl::Span<const double> b);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -6,7 +6,7 @@
 #include "daemon/backtest/plot.h"
 #include "daemon/base/gnuplot.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr int kCurvesWidth = 1200;
@@ -43,21 +43,21 @@ std::string CurvesScript(const CurvesPlot& plot, const std::string& file) {
       "set key at graph 0.995,0.98 right top horizontal samplen 1.5 font ',10' opaque\n"
       "set xrange [%d:%d]\n"
       "set label 1 %s at screen 0.10,%.5f left front font ',15'\n",
-      gnuplot::Output(file, kCurvesWidth, height), first, last, gnuplot::Quote(plot.title),
-      screen(18));
+      base::gnuplot::Output(file, kCurvesWidth, height), first, last,
+      base::gnuplot::Quote(plot.title), screen(18));
   int top = kCurvesTop;
   for (size_t number = 0; number < plot.panels.size(); ++number) {
     const CurvesPlot::Panel& panel = plot.panels[number];
     top += kCurvesGap;
-    absl::StrAppendFormat(
-        &text,
-        "set tmargin at screen %.5f\nset bmargin at screen %.5f\nunset arrow\n%s"
-        "set label 2 %s at graph 0,1.0 offset 0,0.6 left front font ',11'\n",
-        screen(top), screen(top + kCurvesPanel),
-        number + 1 == plot.panels.size()
-            ? absl::StrCat("set format x '%.0f'\nset xlabel ", gnuplot::Quote(plot.x_label), "\n")
-            : "set format x ''\nunset xlabel\n",
-        gnuplot::Quote(panel.title));
+    absl::StrAppendFormat(&text,
+                          "set tmargin at screen %.5f\nset bmargin at screen %.5f\nunset arrow\n%s"
+                          "set label 2 %s at graph 0,1.0 offset 0,0.6 left front font ',11'\n",
+                          screen(top), screen(top + kCurvesPanel),
+                          number + 1 == plot.panels.size()
+                              ? absl::StrCat("set format x '%.0f'\nset xlabel ",
+                                             base::gnuplot::Quote(plot.x_label), "\n")
+                              : "set format x ''\nunset xlabel\n",
+                          base::gnuplot::Quote(panel.title));
     top += kCurvesPanel;
     int label = 3;
     for (const CurvesPlot::Mark& mark : panel.marks) {
@@ -66,7 +66,7 @@ std::string CurvesScript(const CurvesPlot& plot, const std::string& file) {
                             "1.5 dt 2 lc rgb '#555555'\n"
                             "set label %d %s at first %d,graph 0.06 left front offset 0.6,0 tc rgb "
                             "'#555555' font ',10'\n",
-                            mark.x, mark.x, label++, gnuplot::Quote(mark.text), mark.x);
+                            mark.x, mark.x, label++, base::gnuplot::Quote(mark.text), mark.x);
     }
     std::string lines;
     size_t colour = 0;
@@ -75,15 +75,15 @@ std::string CurvesScript(const CurvesPlot& plot, const std::string& file) {
       if (i > 0 && !line.second) ++colour;
       const std::string name = absl::StrCat("p", number, "l", i);
       absl::StrAppend(&text, "$", name, " << EOD\n");
-      const auto value = [](const TrendPoint& point) { return point.value; };
-      for (const TrendPoint& point : gnuplot::Thinned(line.points, value)) {
-        absl::StrAppend(&text, point.step, " ", gnuplot::Number(point.value), "\n");
+      const auto value = [](const rules::TrendPoint& point) { return point.value; };
+      for (const rules::TrendPoint& point : base::gnuplot::Thinned(line.points, value)) {
+        absl::StrAppend(&text, point.step, " ", base::gnuplot::Number(point.value), "\n");
       }
       absl::StrAppend(&text, "EOD\n");
       absl::StrAppendFormat(
           &lines, "%s$%s with lines lw 1.6%s lc rgb '%s' %s", lines.empty() ? "" : ", ", name,
-          line.second ? " dt 2" : "", gnuplot::kColours[colour % gnuplot::kColoured],
-          line.name.empty() ? "notitle" : absl::StrCat("title ", gnuplot::Quote(line.name)));
+          line.second ? " dt 2" : "", base::gnuplot::kColours[colour % base::gnuplot::kColoured],
+          line.name.empty() ? "notitle" : absl::StrCat("title ", base::gnuplot::Quote(line.name)));
     }
     absl::StrAppend(&text, "set offsets graph 0,0,graph 0.18,graph 0.03\nplot ",
                     lines.empty() ? "NaN notitle" : lines, "\nunset offsets\nunset label 1\n");
@@ -93,4 +93,4 @@ std::string CurvesScript(const CurvesPlot& plot, const std::string& file) {
   return text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -16,7 +16,7 @@
 #include "daemon/backtest/curve_stats.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kSmoothing = 5;
@@ -67,7 +67,8 @@ FiredAlerts FiredIn(const RecordedRun& run, const std::string& severity,
   FiredAlerts fired;
   const v1::Alert* first = nullptr;
   for (const v1::Alert& alert : run.alerts) {
-    if (!alert.has_firing_step() || SeverityRank(alert.severity()) < SeverityRank(severity) ||
+    if (!alert.has_firing_step() ||
+        rules::SeverityRank(alert.severity()) < rules::SeverityRank(severity) ||
         alert.firing_step() < from.value_or(alert.firing_step())) {
       continue;
     }
@@ -134,7 +135,9 @@ void AtCommonSteps(const Curve& a, const Curve& b, const Visit& visit) {
 }
 
 // Whether full and proxy model share what the series is about: they have other experts.
-bool IsShared(const SeriesKey& key) { return key.unit != Unit::kExpert && key.unit != Unit::kRank; }
+bool IsShared(const model::SeriesKey& key) {
+  return key.unit != model::Unit::kExpert && key.unit != model::Unit::kRank;
+}
 
 Curve ResponseOf(const std::string& indicator, const std::vector<uint32_t>& layers,
                  const RecordedRun& fault, const RecordedRun& healthy, int64_t first_step) {
@@ -143,9 +146,9 @@ Curve ResponseOf(const std::string& indicator, const std::vector<uint32_t>& laye
     double count = 0;
   };
   std::map<int64_t, Sum> sums;
-  for (auto it = fault.series.lower_bound({indicator, kNoLayer, Unit::kNone, 0, ""});
+  for (auto it = fault.series.lower_bound({indicator, model::kNoLayer, model::Unit::kNone, 0, ""});
        it != fault.series.end() && it->first.indicator == indicator; ++it) {
-    const SeriesKey& key = it->first;
+    const model::SeriesKey& key = it->first;
     const auto other = healthy.series.find(key);
     if (other == healthy.series.end() || !IsShared(key)) continue;
     if (!layers.empty() && key.layer >= 0 &&
@@ -517,4 +520,4 @@ absl::StatusOr<Fidelity> JudgeFidelity(const FidelityInput& input) {
   return fidelity;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

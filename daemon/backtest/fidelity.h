@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/backtest/recorded_run.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 inline constexpr size_t kFidelitySteps = 20;  // fewer common steps judge nothing
 inline constexpr double kTrendLeast = 0.7;    // Spearman
@@ -83,4 +83,4 @@ std::vector<std::string> JudgedIndicators(const FidelityInput& input);
 // than kFidelitySteps steps.
 absl::StatusOr<Fidelity> JudgeFidelity(const FidelityInput& input);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -20,34 +20,34 @@ double NthLargest(std::vector<double> values, size_t n) {
 
 }  // namespace
 
-double ToScale(const Limits& limits, double measured) {
-  const bool ratio = limits.scale == Limits::Scale::kRatio;
+double ToScale(const rules::Limits& limits, double measured) {
+  const bool ratio = limits.scale == rules::Limits::Scale::kRatio;
   switch (limits.side) {
-    case Side::kAbove:
+    case rules::Side::kAbove:
       return ratio ? std::log(std::max(measured, kRatioMin)) : measured;
-    case Side::kBelow:
+    case rules::Side::kBelow:
       return ratio ? -std::log(std::max(measured, kRatioMin)) : -measured;
-    case Side::kOutside:
+    case rules::Side::kOutside:
       return std::abs(measured);
   }
   return measured;
 }
 
-double FromScale(const Limits& limits, double scaled) {
-  const double turned = limits.side == Side::kBelow ? -scaled : scaled;
-  return limits.scale == Limits::Scale::kRatio ? std::exp(turned) : turned;
+double FromScale(const rules::Limits& limits, double scaled) {
+  const double turned = limits.side == rules::Side::kBelow ? -scaled : scaled;
+  return limits.scale == rules::Limits::Scale::kRatio ? std::exp(turned) : turned;
 }
 
-std::shared_ptr<const Rule> WithLimits(const Rule& rule, double limit, double clear) {
-  auto changed = std::make_shared<Rule>(rule);
-  if (Limits* const limits = MovableLimits(&changed->detector)) {
+std::shared_ptr<const rules::Rule> WithLimits(const rules::Rule& rule, double limit, double clear) {
+  auto changed = std::make_shared<rules::Rule>(rule);
+  if (rules::Limits* const limits = rules::MovableLimits(&changed->detector)) {
     limits->limit = limit;
     limits->clear = clear;
   }
   return changed;
 }
 
-double SeriesStatistic::Push(const Rule& rule, int64_t step, double scaled) {
+double SeriesStatistic::Push(const rules::Rule& rule, int64_t step, double scaled) {
   recent_.push_back(scaled);
   if (recent_.size() > static_cast<size_t>(rule.machine.of)) recent_.pop_front();
   calm_.push_back(scaled);
@@ -57,9 +57,9 @@ double SeriesStatistic::Push(const Rule& rule, int64_t step, double scaled) {
 }
 
 // The highest limit that starts to fire at the newest sample.
-double SeriesStatistic::Starts(const MachineParams& machine, int64_t step) {
+double SeriesStatistic::Starts(const rules::MachineParams& machine, int64_t step) {
   double starts = NthLargest({recent_.begin(), recent_.end()}, static_cast<size_t>(machine.hits));
-  const Length& pending = machine.pending_for;
+  const rules::Length& pending = machine.pending_for;
   if (pending.count <= 0) return starts;
   // Pending lives on while one of the newest `of` samples breaches.
   alive_.push_back({step, *std::max_element(recent_.begin(), recent_.end())});
@@ -75,29 +75,29 @@ double SeriesStatistic::Starts(const MachineParams& machine, int64_t step) {
 
 // The lowest limit that is cleared at the newest sample. `clear` moves with the limit as ClearFor
 // moves it: a value stays, a distance from the baseline keeps its share of the limit's.
-double SeriesStatistic::Ends(const Rule& rule) const {
+double SeriesStatistic::Ends(const rules::Rule& rule) const {
   if (calm_.size() < static_cast<size_t>(rule.machine.clear_samples)) return -kNever;
   const double worst = *std::max_element(calm_.begin(), calm_.end());
-  const Limits& limits = *MovableLimits(rule.detector);
+  const rules::Limits& limits = *rules::MovableLimits(rule.detector);
   const double limit = ToScale(limits, limits.limit);
   const double clear = ToScale(limits, limits.clear);
   if (clear >= limit) return worst;
-  if (limits.scale == Limits::Scale::kValue) return worst <= clear ? worst : -kNever;
+  if (limits.scale == rules::Limits::Scale::kValue) return worst <= clear ? worst : -kNever;
   if (clear > 0) return worst * limit / clear;
   return worst <= clear ? kNever : -kNever;
 }
 
-HealthyHistory::HealthyHistory(std::shared_ptr<const CompiledRules> rules)
+HealthyHistory::HealthyHistory(std::shared_ptr<const rules::CompiledRules> rules)
     : rules_(std::move(rules)),
-      unreachable_(std::make_shared<CompiledRules>()),
+      unreachable_(std::make_shared<rules::CompiledRules>()),
       places_(rules_->rules.size()),
       series_(rules_->rules.size()),
       histories_(rules_->rules.size()),
       begun_(rules_->rules.size(), 0),
       samples_(rules_->rules.size(), 0) {
   for (const auto& rule : rules_->rules) {
-    const Limits* limits = MovableLimits(rule->detector);
-    const bool below = limits != nullptr && limits->side == Side::kBelow;
+    const rules::Limits* limits = rules::MovableLimits(rule->detector);
+    const bool below = limits != nullptr && limits->side == rules::Side::kBelow;
     const double never =
         below ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
     unreachable_->rules.push_back(WithLimits(*rule, never, never));
@@ -105,9 +105,9 @@ HealthyHistory::HealthyHistory(std::shared_ptr<const CompiledRules> rules)
 }
 
 void HealthyHistory::BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                                  const AttemptStart& attempt) {
+                                  const rules::AttemptStart& attempt) {
   if (evaluator_ == nullptr) {
-    evaluator_ = std::make_unique<Evaluator>(unreachable_, run, model);
+    evaluator_ = std::make_unique<rules::Evaluator>(unreachable_, run, model);
     for (std::vector<ExcursionSeries>& histories : histories_) histories.emplace_back();
   }
   evaluator_->BeginAttempt(attempt);
@@ -148,18 +148,18 @@ void HealthyHistory::CountBegun(const std::vector<model::AlertRow>& rows, int64_
   }
 }
 
-void HealthyHistory::OnStep(const ClosedStep& step) {
+void HealthyHistory::OnStep(const model::ClosedStep& step) {
   ++steps_;
   NoteTime(step);
   CountBegun(evaluator_->Evaluate(step), step.row.step);
   for (size_t i = 0; i < rules_->rules.size(); ++i) {
-    const Rule& rule = *rules_->rules[i];
-    const Limits* limits = MovableLimits(rule.detector);
+    const rules::Rule& rule = *rules_->rules[i];
+    const rules::Limits* limits = rules::MovableLimits(rule.detector);
     if (limits == nullptr) continue;
     bool judged = false;
-    for (const JudgedSeries& seen : evaluator_->Judged(rule.name)) {
+    for (const rules::JudgedSeries& seen : evaluator_->Judged(rule.name)) {
       if (!seen.measured.has_value()) continue;
-      SeriesKey key;
+      model::SeriesKey key;
       key.layer = seen.layer;
       key.unit = seen.unit;
       key.unit_id = seen.unit_id;
@@ -178,7 +178,8 @@ void HealthyHistory::OnStep(const ClosedStep& step) {
 }
 
 // The same quorum as the rule's alert: of the units of a layer, then of the layers.
-double HealthyHistory::RuleStatistic(const Rule& rule, const std::vector<Series>& series) const {
+double HealthyHistory::RuleStatistic(const rules::Rule& rule,
+                                     const std::vector<Series>& series) const {
   std::map<int32_t, std::vector<double>> by_layer;
   for (const Series& one : series) by_layer[one.layer].push_back(one.statistic.newest());
   std::vector<double> layers;
@@ -197,7 +198,7 @@ void HealthyHistory::EndRun() {
   last_time_ns_ = 0;
 }
 
-void HealthyHistory::NoteTime(const ClosedStep& step) {
+void HealthyHistory::NoteTime(const model::ClosedStep& step) {
   const int64_t time_ns = step.row.time_unix_ns;
   if (time_ns > 0 && last_time_ns_ > 0 && step.row.step > last_step_ && time_ns > last_time_ns_ &&
       step_seconds_.size() < kTimesMax) {
@@ -216,4 +217,4 @@ std::optional<double> HealthyHistory::step_seconds() const {
   return *middle;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

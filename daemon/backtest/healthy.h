@@ -22,22 +22,22 @@
 #include "daemon/rules/evaluator.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // Limits and statistics are handled in this scale, in which larger is worse and noise is additive:
 // the logarithm of a ratio to a baseline, the value or z otherwise, negated for limits below.
-double ToScale(const Limits& limits, double measured);
-double FromScale(const Limits& limits, double scaled);
+double ToScale(const rules::Limits& limits, double measured);
+double FromScale(const rules::Limits& limits, double scaled);
 
 // The rule with other limits, where it has some that can be moved.
-std::shared_ptr<const Rule> WithLimits(const Rule& rule, double limit, double clear);
+std::shared_ptr<const rules::Rule> WithLimits(const rules::Rule& rule, double limit, double clear);
 
 // The samples of one series against `hits`, `for`, `clear` and `clear_samples`: the highest limit
 // that would be firing at its newest one.
 class SeriesStatistic {
  public:
   // In scale. -infinity where nothing fires.
-  double Push(const Rule& rule, int64_t step, double scaled);
+  double Push(const rules::Rule& rule, int64_t step, double scaled);
   double newest() const { return firing_; }
   void Restart() { *this = SeriesStatistic(); }
 
@@ -46,8 +46,8 @@ class SeriesStatistic {
     int64_t step;
     double worst;  // of the newest `of` samples
   };
-  double Starts(const MachineParams& machine, int64_t step);
-  double Ends(const Rule& rule) const;
+  double Starts(const rules::MachineParams& machine, int64_t step);
+  double Ends(const rules::Rule& rule) const;
 
   std::deque<double> recent_;  // the newest `of`
   std::deque<Alive> alive_;    // back to the newest sample at least `for` ago
@@ -58,19 +58,19 @@ class SeriesStatistic {
 // Thread-compatible. Memory: 16 bytes a rule and step at which it was judged.
 class HealthyHistory final : public StepSink {
  public:
-  explicit HealthyHistory(std::shared_ptr<const CompiledRules> rules);
+  explicit HealthyHistory(std::shared_ptr<const rules::CompiledRules> rules);
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override;
+                    const rules::AttemptStart& attempt) override;
   void DeclarePlan(uint32_t rank, uint32_t world_size,
                    absl::Span<const v1::PlanEntry> plan) override;
   void RankGone(uint32_t rank) override;
   void SetSilentRanks(std::vector<uint32_t> ranks) override;
   void Tick(int64_t now_unix_ns) override;
-  void OnStep(const ClosedStep& step) override;
+  void OnStep(const model::ClosedStep& step) override;
   void EndRun();
 
-  const CompiledRules& rules() const { return *rules_; }
+  const rules::CompiledRules& rules() const { return *rules_; }
   const std::vector<ExcursionSeries>& of(size_t rule) const { return histories_[rule]; }
   // Alerts of rules without a numeric limit that began.
   size_t begun(size_t rule) const { return begun_[rule]; }
@@ -81,18 +81,19 @@ class HealthyHistory final : public StepSink {
 
  private:
   struct Series {
-    int32_t layer = kNoLayer;
+    int32_t layer = model::kNoLayer;
     SeriesStatistic statistic;
   };
-  double RuleStatistic(const Rule& rule, const std::vector<Series>& series) const;
-  void NoteTime(const ClosedStep& step);
+  double RuleStatistic(const rules::Rule& rule, const std::vector<Series>& series) const;
+  void NoteTime(const model::ClosedStep& step);
   void CountBegun(const std::vector<model::AlertRow>& rows, int64_t step);
 
-  const std::shared_ptr<const CompiledRules> rules_;
-  std::shared_ptr<CompiledRules> unreachable_;  // the same rules with limits that nothing reaches
-  std::unique_ptr<Evaluator> evaluator_;
-  std::vector<absl::flat_hash_map<SeriesKey, size_t>> places_;  // of the run
-  std::vector<std::vector<Series>> series_;                     // of the run, by rule
+  const std::shared_ptr<const rules::CompiledRules> rules_;
+  std::shared_ptr<rules::CompiledRules>
+      unreachable_;  // the same rules with limits that nothing reaches
+  std::unique_ptr<rules::Evaluator> evaluator_;
+  std::vector<absl::flat_hash_map<model::SeriesKey, size_t>> places_;  // of the run
+  std::vector<std::vector<Series>> series_;                            // of the run, by rule
   std::vector<std::vector<ExcursionSeries>> histories_;
   std::vector<size_t> begun_;
   std::vector<uint64_t> samples_;
@@ -102,4 +103,4 @@ class HealthyHistory final : public StepSink {
   int64_t last_time_ns_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -6,16 +6,16 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
-constexpr YamlRange<int64_t> kLabelSteps = {0, int64_t{1} << 53};
+constexpr yaml::YamlRange<int64_t> kLabelSteps = {0, int64_t{1} << 53};
 
 // null and absent are the same.
-std::string Text(const YamlNode& node) {
+std::string Text(const yaml::YamlNode& node) {
   return node.is_scalar() || node.is_map() || node.is_list() ? node.String() : "";
 }
-std::optional<int64_t> Step(const YamlNode& node) {
+std::optional<int64_t> Step(const yaml::YamlNode& node) {
   if (!node.is_scalar() && !node.is_map() && !node.is_list()) return std::nullopt;
   return node.Int(kLabelSteps);
 }
@@ -24,15 +24,15 @@ std::optional<int64_t> Step(const YamlNode& node) {
 
 // JSON is YAML, so one reader gives the places of errors in both.
 absl::StatusOr<RunLabels> ParseLabels(absl::string_view file, absl::string_view text) {
-  YamlDocument document(file, text);
-  const YamlNode root = document.root();
+  yaml::YamlDocument document(file, text);
+  const yaml::YamlNode root = document.root();
   Text(root.Get("about"));
   RunLabels labels;
-  for (const YamlNode& run : root.Require("runs").Items()) {
+  for (const yaml::YamlNode& run : root.Require("runs").Items()) {
     RunLabel label;
     label.place = labels.size();
-    const YamlNode name = run.Require("name");
-    const YamlNode expected = run.Require("expected");
+    const yaml::YamlNode name = run.Require("name");
+    const yaml::YamlNode expected = run.Require("expected");
     const std::string word = expected.Word({"quiet", "alarm", "unscored"}, "unscored");
     label.expected = word == "quiet"   ? RunLabel::Expected::kQuiet
                      : word == "alarm" ? RunLabel::Expected::kAlarm
@@ -40,7 +40,7 @@ absl::StatusOr<RunLabels> ParseLabels(absl::string_view file, absl::string_view 
     if (const std::string split = Text(run.Get("split")); !split.empty()) label.split = split;
     label.fault = Text(run.Get("fault"));
     label.injection_step = Step(run.Get("injection_step"));
-    const YamlNode divergence = run.Get("divergence_step");
+    const yaml::YamlNode divergence = run.Get("divergence_step");
     label.divergence_step = Step(divergence);
     label.divergence_known = divergence.present();
     Text(run.Get("note"));
@@ -64,8 +64,8 @@ absl::StatusOr<RunLabels> ParseLabels(absl::string_view file, absl::string_view 
 
 absl::StatusOr<RunLabels> ReadLabels(const std::string& file) {
   std::string text;
-  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(file, &text));
+  FORESHOCK_RETURN_IF_ERROR(yaml::ReadYamlFile(file, &text));
   return ParseLabels(file, text);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 struct RunLabel {
   enum class Expected {
@@ -34,4 +34,4 @@ absl::StatusOr<RunLabels> ParseLabels(absl::string_view file, absl::string_view 
 // As ReadYamlFile, and as ParseLabels.
 absl::StatusOr<RunLabels> ReadLabels(const std::string& file);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

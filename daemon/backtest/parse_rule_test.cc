@@ -17,13 +17,13 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using Expectation = RuleTestExpectation;
 
-constexpr YamlRange<int64_t> kSteps = {0, int64_t{1} << 53};
-constexpr YamlRange<int64_t> kIds = {0, 1 << 20};
+constexpr yaml::YamlRange<int64_t> kSteps = {0, int64_t{1} << 53};
+constexpr yaml::YamlRange<int64_t> kIds = {0, 1 << 20};
 constexpr absl::string_view kSeverities[] = {"info", "warning", "critical"};
 constexpr int64_t kStepsMax = 1'000'000;    // of all tests of a file
 constexpr size_t kSamplesMax = 20'000'000;  // of all tests of a file
@@ -46,20 +46,20 @@ struct FlagWord {
   uint32_t flag;
 };
 constexpr FlagWord kFlags[] = {
-    {"grid", kFlagGrid},       {"gram32", kFlagGram32},
-    {"sampled", kFlagSampled}, {"few_tokens", kFlagFewTokens},
-    {"partial", kFlagPartial}, {"rebaseline", kFlagRebaseline},
+    {"grid", model::kFlagGrid},       {"gram32", model::kFlagGram32},
+    {"sampled", model::kFlagSampled}, {"few_tokens", model::kFlagFewTokens},
+    {"partial", model::kFlagPartial}, {"rebaseline", model::kFlagRebaseline},
 };
 struct UnitKeys {
   absl::string_view one;
   absl::string_view many;
-  Unit unit;
+  model::Unit unit;
 };
 constexpr UnitKeys kUnits[] = {
-    {"head", "heads", Unit::kHead},
-    {"expert", "experts", Unit::kExpert},
-    {"projection", "projections", Unit::kProjection},
-    {"rank", "ranks", Unit::kRank},
+    {"head", "heads", model::Unit::kHead},
+    {"expert", "experts", model::Unit::kExpert},
+    {"projection", "projections", model::Unit::kProjection},
+    {"rank", "ranks", model::Unit::kRank},
 };
 
 template <typename Words>
@@ -69,12 +69,12 @@ std::vector<absl::string_view> WordsOf(const Words& words) {
   return names;
 }
 
-std::string Place(const std::string& file, const YamlNode& node) {
+std::string Place(const std::string& file, const yaml::YamlNode& node) {
   return absl::StrCat(file, ":", node.line(), ":", node.column());
 }
 
 // "10 steps", or 10.
-int64_t StepCount(const YamlNode& node, int64_t fallback) {
+int64_t StepCount(const yaml::YamlNode& node, int64_t fallback) {
   if (!node.present()) return fallback;
   const std::string text = node.String();
   absl::string_view number = text;
@@ -89,21 +89,22 @@ int64_t StepCount(const YamlNode& node, int64_t fallback) {
 }
 
 // The ids under `one` or `many`: {0} by default.
-std::vector<int64_t> Ids(const YamlNode& owner, absl::string_view one, absl::string_view many) {
-  const YamlNode single = owner.Get(one);
-  const YamlNode list = owner.Get(many);
+std::vector<int64_t> Ids(const yaml::YamlNode& owner, absl::string_view one,
+                         absl::string_view many) {
+  const yaml::YamlNode single = owner.Get(one);
+  const yaml::YamlNode list = owner.Get(many);
   if (single.present() && list.present()) {
     list.Error(absl::StrCat("`", one, "` and `", many, "` are both there; one of them is enough"));
   }
   if (list.present()) {
     std::vector<int64_t> ids;
-    for (const YamlNode& item : list.Items()) ids.push_back(item.Int(kIds));
+    for (const yaml::YamlNode& item : list.Items()) ids.push_back(item.Int(kIds));
     return ids;
   }
   return {single.Int(kIds, 0)};
 }
 
-std::vector<SeriesValue> Values(const YamlNode& node) {
+std::vector<SeriesValue> Values(const yaml::YamlNode& node) {
   const absl::StatusOr<std::vector<SeriesValue>> values = ParseSeriesValues(node.String());
   if (values.ok()) return *values;
   node.Error(values.status().message());
@@ -116,27 +117,27 @@ class FileParser {
       : file_(file), directory_(std::move(directory)), document_(file, text) {}
 
   absl::StatusOr<RuleTestFile> Parse() {
-    const YamlNode root = document_.root();
+    const yaml::YamlNode root = document_.root();
     RuleTestFile parsed;
     std::vector<std::string> files;
-    const YamlNode rule_files = root.Require("rule_files");
+    const yaml::YamlNode rule_files = root.Require("rule_files");
     for (const std::string& name : rule_files.Strings()) files.push_back(Resolve(name));
     if (rule_files.is_list() && files.empty()) {
       rule_files.Error(
           "`rule_files` is empty; name the rule files under test, relative to this file");
     }
     if (!files.empty()) {
-      auto rules = LoadRules(files);
+      auto rules = rules::LoadRules(files);
       // Its messages have places of their own, in those files.
       FORESHOCK_RETURN_IF_ERROR(rules.status());
       parsed.rules = *std::move(rules);
       for (const v1::RuleInfo& info : parsed.rules->infos()) alerts_.push_back(info.name());
     }
-    const YamlNode tests = root.Require("tests");
+    const yaml::YamlNode tests = root.Require("tests");
     absl::flat_hash_set<std::string> names;
-    for (const YamlNode& node : tests.Items()) {
+    for (const yaml::YamlNode& node : tests.Items()) {
       parsed.tests.push_back(ParseTest(node));
-      const YamlNode name = node.Get("name");
+      const yaml::YamlNode name = node.Get("name");
       if (!names.insert(name.String()).second) {
         name.Error(absl::StrCat("the name ", name.String(),
                                 " is there twice; tests have names of "
@@ -154,15 +155,15 @@ class FileParser {
     return name.empty() || name[0] == '/' ? name : absl::StrCat(directory_, name);
   }
 
-  RuleTestCase ParseTest(const YamlNode& node) {
+  RuleTestCase ParseTest(const yaml::YamlNode& node) {
     RuleTestCase test;
     test.place = Place(file_, node);
     test.name = node.Require("name").String();
     ParseModel(node.Get("model"), &test.model);
 
-    const YamlNode capture = node.Get("capture");
-    const YamlNode attempts = node.Get("attempts");
-    const YamlNode input = node.Get("input");
+    const yaml::YamlNode capture = node.Get("capture");
+    const yaml::YamlNode attempts = node.Get("attempts");
+    const yaml::YamlNode input = node.Get("input");
     const int sources = capture.present() + attempts.present() + input.present();
     if (sources != 1 && node.is_map()) {
       node.Error(
@@ -176,18 +177,19 @@ class FileParser {
         capture.Error(absl::StrCat("there is no file ", test.capture));
       }
     } else if (attempts.present()) {
-      for (const YamlNode& attempt : attempts.Items()) ParseAttempt(attempt, defaults, &test);
+      for (const yaml::YamlNode& attempt : attempts.Items()) ParseAttempt(attempt, defaults, &test);
     } else if (input.present()) {
       ParseAttempt(node, defaults, &test);
     }
-    const YamlNode expect = node.Require("expect");
-    for (const YamlNode& item : expect.Items()) test.expect.push_back(ParseExpectation(item, test));
+    const yaml::YamlNode expect = node.Require("expect");
+    for (const yaml::YamlNode& item : expect.Items())
+      test.expect.push_back(ParseExpectation(item, test));
     if (expect.is_list() && test.expect.empty())
       expect.Error("`expect` is empty; nothing is tested");
     return test;
   }
 
-  static void ParseModel(const YamlNode& node, v1::ModelShape* model) {
+  static void ParseModel(const yaml::YamlNode& node, v1::ModelShape* model) {
     const auto number = [&node](absl::string_view key) {
       return static_cast<uint32_t>(node.Get(key).Int({0, 1 << 20}));
     };
@@ -205,7 +207,7 @@ class FileParser {
     int64_t every = 1;
     uint32_t ranks = 1;
   };
-  static Defaults ParseDefaults(const YamlNode& node) {
+  static Defaults ParseDefaults(const yaml::YamlNode& node) {
     Defaults defaults;
     defaults.every = StepCount(node.Get("every"), 1);
     defaults.ranks = static_cast<uint32_t>(node.Get("world_size").Int({1, 1 << 20}, 1));
@@ -213,24 +215,24 @@ class FileParser {
   }
 
   // `node`: an item of `attempts`, or the test itself.
-  void ParseAttempt(const YamlNode& node, const Defaults& defaults, RuleTestCase* test) {
+  void ParseAttempt(const yaml::YamlNode& node, const Defaults& defaults, RuleTestCase* test) {
     RuleTestCase::Attempt attempt;
     attempt.start.number = static_cast<uint32_t>(test->attempts.size()) + 1;
-    const YamlNode resume = node.Get("resume");
+    const yaml::YamlNode resume = node.Get("resume");
     if (resume.present()) attempt.start.resume_step = resume.Int(kSteps);
     if (resume.present() && test->attempts.empty()) {
       resume.Error(
           "the first attempt resumes nothing; `resume` belongs to the second and later ones");
     }
-    const YamlNode first = node.Get("first_step");
+    const yaml::YamlNode first = node.Get("first_step");
     const int64_t begin = first.Int(kSteps, attempt.start.resume_step.value_or(0));
 
-    std::map<int64_t, ClosedStep> steps;
+    std::map<int64_t, model::ClosedStep> steps;
     int64_t end = begin - 1;
-    for (const YamlNode& series : node.Require("input").Items()) {
+    for (const yaml::YamlNode& series : node.Require("input").Items()) {
       ParseSeries(series, begin, defaults, attempt.start.number, &steps, &end);
     }
-    const YamlNode last = node.Get("last_step");
+    const yaml::YamlNode last = node.Get("last_step");
     if (last.present()) {
       const int64_t asked = last.Int(kSteps, std::max(begin, end));
       if (!steps.empty() && asked < steps.rbegin()->first) {
@@ -250,40 +252,42 @@ class FileParser {
     ParseFindings(node, &steps);
     ParseGaps(node, &steps);
     for (auto& [number, step] : steps) {
-      std::stable_sort(step.samples.begin(), step.samples.end(),
-                       [](const Sample& a, const Sample& b) { return a.series < b.series; });
+      std::stable_sort(
+          step.samples.begin(), step.samples.end(),
+          [](const model::Sample& a, const model::Sample& b) { return a.series < b.series; });
       attempt.steps.push_back(std::move(step));
     }
     test->attempts.push_back(std::move(attempt));
   }
 
-  static void TooManySteps(const YamlNode& node) {
+  static void TooManySteps(const yaml::YamlNode& node) {
     node.Error(absl::StrCat("the file has more than ", kStepsMax, " steps in its tests"));
   }
 
-  static ClosedStep& StepAt(int64_t step, uint32_t attempt, std::map<int64_t, ClosedStep>* steps) {
-    ClosedStep& closed = (*steps)[step];
+  static model::ClosedStep& StepAt(int64_t step, uint32_t attempt,
+                                   std::map<int64_t, model::ClosedStep>* steps) {
+    model::ClosedStep& closed = (*steps)[step];
     closed.run = "test";
     closed.row.attempt = attempt;
     closed.row.step = step;
     return closed;
   }
 
-  void ParseSeries(const YamlNode& node, int64_t begin, const Defaults& defaults, uint32_t attempt,
-                   std::map<int64_t, ClosedStep>* steps, int64_t* end) {
-    const YamlNode series = node.Require("series");
+  void ParseSeries(const yaml::YamlNode& node, int64_t begin, const Defaults& defaults,
+                   uint32_t attempt, std::map<int64_t, model::ClosedStep>* steps, int64_t* end) {
+    const yaml::YamlNode series = node.Require("series");
     const std::string indicator = series.String();
     const std::string base(absl::StripPrefix(indicator, "eval."));
-    if (series.is_scalar() && !IsKnownIndicator(indicator)) {
+    if (series.is_scalar() && !model::IsKnownIndicator(indicator)) {
       std::vector<std::string> known;
-      for (const IndicatorInfo& info : Indicators()) known.emplace_back(info.id);
-      const absl::string_view near = NearestWord(indicator, known);
+      for (const model::IndicatorInfo& info : model::Indicators()) known.emplace_back(info.id);
+      const absl::string_view near = yaml::NearestWord(indicator, known);
       series.Error(absl::StrCat("there is no indicator ", indicator,
                                 near.empty() ? "" : absl::StrCat("; did you mean `", near, "`?"),
                                 " An id of docs/indicators/ or train.<scalar> is expected"));
     }
-    const IndicatorInfo* info = FindIndicator(base);
-    std::vector<int64_t> layers = {kNoLayer};
+    const model::IndicatorInfo* info = model::FindIndicator(base);
+    std::vector<int64_t> layers = {model::kNoLayer};
     if (info == nullptr ? HasAny(node, "layer", "layers") : info->per_layer) {
       layers = Ids(node, "layer", "layers");
       if (info != nullptr && !HasAny(node, "layer", "layers")) {
@@ -292,10 +296,10 @@ class FileParser {
                                   "[0, 1]`"));
       }
     }
-    Unit unit = info == nullptr ? Unit::kNone : info->unit;
+    model::Unit unit = info == nullptr ? model::Unit::kNone : info->unit;
     for (const UnitKeys& keys : kUnits) {
-      if (info == nullptr && keys.unit == Unit::kRank && HasAny(node, keys.one, keys.many)) {
-        unit = Unit::kRank;
+      if (info == nullptr && keys.unit == model::Unit::kRank && HasAny(node, keys.one, keys.many)) {
+        unit = model::Unit::kRank;
       }
     }
     std::vector<int64_t> ids = {0};
@@ -303,7 +307,7 @@ class FileParser {
     for (const UnitKeys& keys : kUnits) {
       if (unit == keys.unit) ids = Ids(node, keys.one, keys.many);
     }
-    if (unit == Unit::kTensor) tensor = node.Require("tensor").String();
+    if (unit == model::Unit::kTensor) tensor = node.Require("tensor").String();
 
     const int64_t every = StepCount(node.Get("every"), defaults.every);
     const int64_t from = node.Get("from").Int(kSteps, begin);
@@ -311,11 +315,11 @@ class FileParser {
       node.Get("from").Error(absl::StrCat("`from` is ", from, ", before the first step, ", begin));
     }
     uint32_t flags = 0;
-    for (const YamlNode& item : node.Get("flags").Items()) {
+    for (const yaml::YamlNode& item : node.Get("flags").Items()) {
       const std::string word = item.Word(WordsOf(kFlags), "grid");
       for (const FlagWord& flag : kFlags) flags |= flag.word == word ? flag.flag : 0;
     }
-    const YamlNode values_node = node.Require("values");
+    const yaml::YamlNode values_node = node.Require("values");
     const std::vector<SeriesValue> values = Values(values_node);
     // Before they are made: a short text can ask for a million steps, again and again.
     const int64_t last = from + (static_cast<int64_t>(values.size()) - 1) * every;
@@ -329,19 +333,19 @@ class FileParser {
     for (size_t i = 0; i < values.size(); ++i) {
       const int64_t step = from + static_cast<int64_t>(i) * every;
       *end = std::max(*end, step);
-      ClosedStep& closed = StepAt(step, attempt, steps);
+      model::ClosedStep& closed = StepAt(step, attempt, steps);
       if (!values[i].has_value()) continue;
       for (const int64_t layer : layers) {
         for (const int64_t id : ids) {
-          const SeriesKey key{indicator, static_cast<int32_t>(layer), unit, id, tensor};
+          const model::SeriesKey key{indicator, static_cast<int32_t>(layer), unit, id, tensor};
           if (std::isfinite(*values[i])) {
             closed.samples.push_back({key, *values[i], flags});
           } else {
-            AddFinding({.kind = Finding::Kind::kNonFinite,
+            AddFinding({.kind = model::Finding::Kind::kNonFinite,
                         .name = std::string(absl::StripPrefix(indicator, "train.")),
-                        .rank = static_cast<uint32_t>(unit == Unit::kRank ? id : 0),
+                        .rank = static_cast<uint32_t>(unit == model::Unit::kRank ? id : 0),
                         .layer = static_cast<int32_t>(layer),
-                        .head = static_cast<int32_t>(unit == Unit::kHead ? id : -1),
+                        .head = static_cast<int32_t>(unit == model::Unit::kHead ? id : -1),
                         .count = 1},
                        &closed);
           }
@@ -350,14 +354,14 @@ class FileParser {
     }
   }
 
-  static bool HasAny(const YamlNode& node, absl::string_view one, absl::string_view many) {
+  static bool HasAny(const yaml::YamlNode& node, absl::string_view one, absl::string_view many) {
     return node.Get(one).present() || node.Get(many).present();
   }
 
   // With the count that the daemon stores of it.
-  static void AddFinding(Finding finding, ClosedStep* closed) {
+  static void AddFinding(model::Finding finding, model::ClosedStep* closed) {
     const auto counted = std::find_if(closed->samples.begin(), closed->samples.end(),
-                                      [&finding](const Sample& sample) {
+                                      [&finding](const model::Sample& sample) {
                                         return sample.series.indicator == "train.nonfinite" &&
                                                sample.series.unit_name == finding.name;
                                       });
@@ -366,14 +370,15 @@ class FileParser {
       counted->value += count;
     } else {
       closed->samples.push_back(
-          {{"train.nonfinite", kNoLayer, Unit::kTensor, 0, finding.name}, count, 0});
+          {{"train.nonfinite", model::kNoLayer, model::Unit::kTensor, 0, finding.name}, count, 0});
     }
     closed->findings.push_back(std::move(finding));
   }
 
   // `tokens` (a value a step) and `skipped` (steps).
-  static void ParseRows(const YamlNode& node, int64_t begin, std::map<int64_t, ClosedStep>* steps) {
-    const YamlNode tokens = node.Get("tokens");
+  static void ParseRows(const yaml::YamlNode& node, int64_t begin,
+                        std::map<int64_t, model::ClosedStep>* steps) {
+    const yaml::YamlNode tokens = node.Get("tokens");
     if (tokens.present()) {
       int64_t step = begin;
       for (const SeriesValue& value : Values(tokens)) {
@@ -387,12 +392,13 @@ class FileParser {
         }
       }
     }
-    for (const YamlNode& item : node.Get("skipped_steps").Items()) {
-      if (ClosedStep* closed = At(item, steps)) closed->row.skipped = true;
+    for (const yaml::YamlNode& item : node.Get("skipped_steps").Items()) {
+      if (model::ClosedStep* closed = At(item, steps)) closed->row.skipped = true;
     }
   }
 
-  static ClosedStep* At(const YamlNode& node, std::map<int64_t, ClosedStep>* steps) {
+  static model::ClosedStep* At(const yaml::YamlNode& node,
+                               std::map<int64_t, model::ClosedStep>* steps) {
     const int64_t step = node.Int(kSteps, -1);
     const auto closed = steps->find(step);
     if (closed != steps->end()) return &closed->second;
@@ -403,38 +409,39 @@ class FileParser {
     return nullptr;
   }
 
-  static void ParseEvents(const YamlNode& node, std::map<int64_t, ClosedStep>* steps) {
-    for (const YamlNode& item : node.Get("events").Items()) {
+  static void ParseEvents(const yaml::YamlNode& node, std::map<int64_t, model::ClosedStep>* steps) {
+    for (const yaml::YamlNode& item : node.Get("events").Items()) {
       v1::Event event;
       const std::string word = item.Require("kind").Word(WordsOf(kEvents), "note");
       for (const EventWord& kind : kEvents) {
         if (kind.word == word) event.set_kind(kind.kind);
       }
       event.set_name(item.Get("name").String());
-      ClosedStep* closed = At(item.Require("step"), steps);
+      model::ClosedStep* closed = At(item.Require("step"), steps);
       if (closed == nullptr) continue;
       event.set_step(closed->row.step);
       closed->events.push_back(std::move(event));
     }
   }
 
-  static void ParseFindings(const YamlNode& node, std::map<int64_t, ClosedStep>* steps) {
-    for (const YamlNode& item : node.Get("findings").Items()) {
-      Finding finding;
+  static void ParseFindings(const yaml::YamlNode& node,
+                            std::map<int64_t, model::ClosedStep>* steps) {
+    for (const yaml::YamlNode& item : node.Get("findings").Items()) {
+      model::Finding finding;
       finding.name = item.Require("name").String();
       finding.rank = static_cast<uint32_t>(item.Get("rank").Int(kIds));
-      finding.layer = static_cast<int32_t>(item.Get("layer").Int(kIds, kNoLayer));
+      finding.layer = static_cast<int32_t>(item.Get("layer").Int(kIds, model::kNoLayer));
       finding.head = static_cast<int32_t>(item.Get("head").Int(kIds, -1));
       finding.count = static_cast<uint64_t>(item.Get("count").Int({1, int64_t{1} << 40}, 1));
-      if (ClosedStep* closed = At(item.Require("step"), steps)) {
+      if (model::ClosedStep* closed = At(item.Require("step"), steps)) {
         AddFinding(std::move(finding), closed);
       }
     }
   }
 
   // Steps that never close.
-  static void ParseGaps(const YamlNode& node, std::map<int64_t, ClosedStep>* steps) {
-    for (const YamlNode& item : node.Get("gaps").Items()) {
+  static void ParseGaps(const yaml::YamlNode& node, std::map<int64_t, model::ClosedStep>* steps) {
+    for (const yaml::YamlNode& item : node.Get("gaps").Items()) {
       const int64_t from = item.Require("from").Int(kSteps);
       const int64_t to = item.Require("to").Int(kSteps);
       if (to < from) {
@@ -445,26 +452,26 @@ class FileParser {
     }
   }
 
-  std::string ParseAlertName(const YamlNode& node) const {
+  std::string ParseAlertName(const yaml::YamlNode& node) const {
     const std::string name = node.String();
     if (!node.is_scalar() || alerts_.empty()) return name;
     if (std::find(alerts_.begin(), alerts_.end(), name) == alerts_.end()) {
-      const absl::string_view near = NearestWord(name, alerts_);
+      const absl::string_view near = yaml::NearestWord(name, alerts_);
       node.Error(absl::StrCat("the rule files have no alert or signature ", name,
                               near.empty() ? "" : absl::StrCat("; did you mean `", near, "`?")));
     }
     return name;
   }
 
-  std::vector<std::string> ParseAlertNames(const YamlNode& node) const {
+  std::vector<std::string> ParseAlertNames(const yaml::YamlNode& node) const {
     std::vector<std::string> names;
     if (node.is_scalar()) return {ParseAlertName(node)};
-    for (const YamlNode& item : node.Items()) names.push_back(ParseAlertName(item));
+    for (const yaml::YamlNode& item : node.Items()) names.push_back(ParseAlertName(item));
     return names;
   }
 
   // A step, or {from: 1, to: 2}.
-  static void ParseStepRange(const YamlNode& node, Expectation* e) {
+  static void ParseStepRange(const yaml::YamlNode& node, Expectation* e) {
     if (!node.is_map()) {
       e->from = e->to = node.Int(kSteps);
       return;
@@ -476,18 +483,18 @@ class FileParser {
     }
   }
 
-  void ParseDetails(const YamlNode& node, Expectation* e) const {
+  void ParseDetails(const yaml::YamlNode& node, Expectation* e) const {
     e->severity = node.Get("severity").Word(kSeverities);
-    if (const YamlNode fault = node.Get("fault"); fault.present()) e->fault = fault.String();
-    if (const YamlNode rank = node.Get("rank"); rank.present()) {
+    if (const yaml::YamlNode fault = node.Get("fault"); fault.present()) e->fault = fault.String();
+    if (const yaml::YamlNode rank = node.Get("rank"); rank.present()) {
       e->rank = static_cast<uint32_t>(rank.Int(kIds));
     }
-    const YamlNode layers = node.Get("layers");
+    const yaml::YamlNode layers = node.Get("layers");
     if (layers.is_scalar()) {
       e->all_layers = layers.Word({"all"}) == "all";
     } else if (layers.present()) {
       std::vector<uint32_t> wanted;
-      for (const YamlNode& item : layers.Items()) {
+      for (const yaml::YamlNode& item : layers.Items()) {
         wanted.push_back(static_cast<uint32_t>(item.Int(kIds)));
       }
       std::sort(wanted.begin(), wanted.end());
@@ -495,19 +502,19 @@ class FileParser {
     }
   }
 
-  Expectation ParseExpectation(const YamlNode& node, const RuleTestCase& test) const {
+  Expectation ParseExpectation(const yaml::YamlNode& node, const RuleTestCase& test) const {
     Expectation e;
     e.place = Place(file_, node);
-    const YamlNode alert = node.Get("alert");
-    const YamlNode first = node.Get("first_step");
-    const YamlNode ends = node.Get("ends");
-    const YamlNode at = node.Get("at");
-    const YamlNode only = node.Get("only");
-    const YamlNode never = node.Get("never");
-    const YamlNode never_severity = node.Get("never_severity");
+    const yaml::YamlNode alert = node.Get("alert");
+    const yaml::YamlNode first = node.Get("first_step");
+    const yaml::YamlNode ends = node.Get("ends");
+    const yaml::YamlNode at = node.Get("at");
+    const yaml::YamlNode only = node.Get("only");
+    const yaml::YamlNode never = node.Get("never");
+    const yaml::YamlNode never_severity = node.Get("never_severity");
     if (at.present()) {
       e.from = at.Int(kSteps);
-      const YamlNode attempt = node.Get("attempt");
+      const yaml::YamlNode attempt = node.Get("attempt");
       if (attempt.present()) e.attempt = static_cast<uint32_t>(attempt.Int({1, 1 << 20}, 1));
       CheckStep(at, e, test);
     }
@@ -539,11 +546,12 @@ class FileParser {
     return e;
   }
 
-  static void CheckStep(const YamlNode& node, const Expectation& e, const RuleTestCase& test) {
+  static void CheckStep(const yaml::YamlNode& node, const Expectation& e,
+                        const RuleTestCase& test) {
     if (test.attempts.empty() || !node.is_scalar()) return;
     for (const RuleTestCase::Attempt& attempt : test.attempts) {
       if (e.attempt.has_value() && attempt.start.number != *e.attempt) continue;
-      const auto has = [&e](const ClosedStep& step) { return step.row.step == e.from; };
+      const auto has = [&e](const model::ClosedStep& step) { return step.row.step == e.from; };
       if (std::any_of(attempt.steps.begin(), attempt.steps.end(), has)) return;
     }
     node.Error(absl::StrCat("step ", e.from, " never closes in this test"));
@@ -551,7 +559,7 @@ class FileParser {
 
   const std::string file_;
   const std::string directory_;
-  YamlDocument document_;
+  yaml::YamlDocument document_;
   std::vector<std::string> alerts_;
   int64_t steps_ = 0;
   size_t samples_ = 0;
@@ -564,4 +572,4 @@ absl::StatusOr<RuleTestFile> ParseRuleTests(const std::string& file, absl::strin
   return FileParser(file, text, directory).Parse();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -12,7 +12,7 @@
 #include "daemon/backtest/recorded_run.h"
 #include "daemon/backtest/verdict.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 struct PlotInput {
   std::string title;
@@ -24,7 +24,7 @@ struct PlotInput {
 // Rules whose curves tell most about the run, best first, for Backtest's trace: the evidence of the
 // first warning, else what fired, else the first rules of the set. More than are drawn, because not
 // every rule has data.
-std::vector<std::string> RulesToTrace(const RuleSet& rules, const RunResult& result,
+std::vector<std::string> RulesToTrace(const rules::RuleSet& rules, const RunResult& result,
                                       const RunVerdict& verdict);
 
 // The gnuplot program that draws `input` into `file`, whose ending, .svg or .png, is the format.
@@ -54,4 +54,4 @@ struct CurvesPlot {
 // As PlotScript.
 std::string CurvesScript(const CurvesPlot& plot, const std::string& file);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

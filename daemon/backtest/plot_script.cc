@@ -9,14 +9,14 @@
 #include "daemon/backtest/plot.h"
 #include "daemon/base/gnuplot.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
-using gnuplot::kColoured;
-using gnuplot::kColours;
-using gnuplot::Number;
-using gnuplot::Quote;
-using gnuplot::Thinned;
+using base::gnuplot::kColoured;
+using base::gnuplot::kColours;
+using base::gnuplot::Number;
+using base::gnuplot::Quote;
+using base::gnuplot::Thinned;
 
 constexpr size_t kTracedMax = 8;  // rules
 constexpr size_t kPanelsMax = 3;  // of rules
@@ -45,7 +45,7 @@ class Script {
     last_ = result_.steps.empty() ? 1 : std::max(*last, first_ + 1);
     height_ = kTop + kLossHeight + static_cast<int>(panels_.size()) * (kPanelHeight + kGap) + kGap +
               RowsHeight() + kBottom;
-    text_ = gnuplot::Output(file, kWidth, height_);
+    text_ = base::gnuplot::Output(file, kWidth, height_);
     absl::StrAppend(
         &text_, "set datafile missing 'NaN'\nset multiplot\n",
         "set lmargin at screen 0.16\nset rmargin at screen 0.975\n",
@@ -141,12 +141,12 @@ class Script {
   }
 
   void WriteLoss(int top) {
-    std::vector<LossSample> smooth;
+    std::vector<rules::LossSample> smooth;
     double average = std::numeric_limits<double>::quiet_NaN();
     double low = std::numeric_limits<double>::infinity();
     double high = -low;
     bool nonfinite = false;
-    for (const LossSample& sample : trace_.losses) {
+    for (const rules::LossSample& sample : trace_.losses) {
       if (!std::isfinite(sample.loss)) {
         nonfinite = true;
         smooth.push_back({sample.step, sample.loss});
@@ -167,18 +167,18 @@ class Script {
       Shade(span.warning->step, grave, kWarning, 0.16);
       if (span.critical.has_value()) Shade(grave, EndOf(span), kCritical, 0.13);
     }
-    const auto loss_of = [](const LossSample& sample) { return sample.loss; };
+    const auto loss_of = [](const rules::LossSample& sample) { return sample.loss; };
     Data("loss", Thinned(trace_.losses, loss_of), loss_of);
     Data("average", Thinned(smooth, loss_of), loss_of);
-    std::vector<LossSample> ticks;
-    for (const LossSample& sample : trace_.losses) {
+    std::vector<rules::LossSample> ticks;
+    for (const rules::LossSample& sample : trace_.losses) {
       if (!std::isfinite(sample.loss)) ticks.push_back({sample.step, 1});
     }
     if (low < high) {
       const double room = 0.08 * (high - low);
       absl::StrAppend(&text_, "set yrange [", Number(low - room), ":", Number(high + 2 * room),
                       "]\n");
-      for (LossSample& tick : ticks) tick.loss = low - 0.5 * room;
+      for (rules::LossSample& tick : ticks) tick.loss = low - 0.5 * room;
     } else {
       absl::StrAppend(&text_, "set yrange [0:2]\n");
     }
@@ -312,7 +312,7 @@ class Script {
 
 }  // namespace
 
-std::vector<std::string> RulesToTrace(const RuleSet& rules, const RunResult& result,
+std::vector<std::string> RulesToTrace(const rules::RuleSet& rules, const RunResult& result,
                                       const RunVerdict& verdict) {
   // One rule per indicator is enough to see it.
   absl::flat_hash_map<std::string, std::string> indicator_of;
@@ -340,4 +340,4 @@ std::string PlotScript(const PlotInput& input, const std::string& file) {
   return Script(input, file).Write();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

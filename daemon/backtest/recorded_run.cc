@@ -12,12 +12,12 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 class RecordingSink final : public EvaluatingSink {
  public:
-  RecordingSink(std::shared_ptr<const RuleSet> rules, std::vector<std::string> indicators)
+  RecordingSink(std::shared_ptr<const rules::RuleSet> rules, std::vector<std::string> indicators)
       : EvaluatingSink(std::move(rules)), recorder_(std::move(indicators)) {}
 
   absl::StatusOr<RecordedRun> Finish() {
@@ -34,10 +34,10 @@ class RecordingSink final : public EvaluatingSink {
     alerts_[found->second] = alert;
   }
 
-  void AfterStep(const ClosedStep& step) override {
+  void AfterStep(const model::ClosedStep& step) override {
     if (!status_.ok()) return;
     if (step.row.tokens > 0) recorder_.run().tokens[step.row.step] = step.row.tokens;
-    for (const Sample& sample : step.samples) {
+    for (const model::Sample& sample : step.samples) {
       status_ = recorder_.Add(sample.series, step.row.step, sample.value, sample.flags);
       if (!status_.ok()) return;
     }
@@ -59,8 +59,9 @@ bool RunRecorder::Wants(const std::string& indicator) const {
          });
 }
 
-absl::Status RunRecorder::Add(const SeriesKey& key, int64_t step, double value, uint32_t flags) {
-  if ((flags & kFlagsNotJudged) != 0 || !Wants(key.indicator)) return absl::OkStatus();
+absl::Status RunRecorder::Add(const model::SeriesKey& key, int64_t step, double value,
+                              uint32_t flags) {
+  if ((flags & model::kFlagsNotJudged) != 0 || !Wants(key.indicator)) return absl::OkStatus();
   if (++points_ > kRecordedPointsMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the run has more than ", kRecordedPointsMax,
@@ -73,10 +74,11 @@ absl::Status RunRecorder::Add(const SeriesKey& key, int64_t step, double value, 
 RecordedRun RunRecorder::Finish() {
   for (auto& [key, curve] : run_.series) {
     // A resumed attempt came later: of one step its value stands last.
-    std::stable_sort(curve.begin(), curve.end(),
-                     [](const TrendPoint& a, const TrendPoint& b) { return a.step < b.step; });
+    std::stable_sort(
+        curve.begin(), curve.end(),
+        [](const rules::TrendPoint& a, const rules::TrendPoint& b) { return a.step < b.step; });
     Curve kept;
-    for (const TrendPoint& point : curve) {
+    for (const rules::TrendPoint& point : curve) {
       if (!kept.empty() && kept.back().step == point.step) kept.pop_back();
       kept.push_back(point);
     }
@@ -86,10 +88,10 @@ RecordedRun RunRecorder::Finish() {
 }
 
 absl::StatusOr<RecordedRun> ReadCaptureRun(const std::string& path,
-                                           std::shared_ptr<const RuleSet> rules,
+                                           std::shared_ptr<const rules::RuleSet> rules,
                                            std::vector<std::string> indicators,
                                            const StepProgress& progress) {
-  if (rules == nullptr) rules = std::make_shared<CompiledRules>();
+  if (rules == nullptr) rules = std::make_shared<rules::CompiledRules>();
   RecordingSink sink(std::move(rules), std::move(indicators));
   FORESHOCK_RETURN_IF_ERROR(ReadCaptureSteps(path, progress, &sink).status());
   FORESHOCK_ASSIGN_OR_RETURN(RecordedRun run, sink.Finish());
@@ -97,4 +99,4 @@ absl::StatusOr<RecordedRun> ReadCaptureRun(const std::string& path,
   return run;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -18,14 +18,15 @@
 #include "daemon/rules/trend.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // In step order, a step once: where attempts overlap, the newest attempt's value.
-using Curve = std::vector<TrendPoint>;
+using Curve = std::vector<rules::TrendPoint>;
 
 struct RecordedRun {
   std::string name;
-  std::map<SeriesKey, Curve> series;   // points that rules may judge (kFlagsNotJudged is without)
+  std::map<model::SeriesKey, Curve>
+      series;                          // points that rules may judge (kFlagsNotJudged is without)
   std::map<int64_t, uint64_t> tokens;  // of a step; steps of which they are not known are not in it
   std::vector<v1::Alert> alerts;       // that fired, as they were at the end
 };
@@ -42,7 +43,7 @@ class RunRecorder {
 
   bool Wants(const std::string& indicator) const;
   // ResourceExhausted when there are too many points.
-  absl::Status Add(const SeriesKey& key, int64_t step, double value, uint32_t flags);
+  absl::Status Add(const model::SeriesKey& key, int64_t step, double value, uint32_t flags);
   RecordedRun& run() { return run_; }
   // Puts the curves in order.
   RecordedRun Finish();
@@ -56,8 +57,8 @@ class RunRecorder {
 // A capture, computed and judged by the daemon's own code. `rules` nullptr: nothing is judged, and
 // there are no alerts. Errors: as ReadCaptureSteps, ResourceExhausted for too many points.
 absl::StatusOr<RecordedRun> ReadCaptureRun(const std::string& path,
-                                           std::shared_ptr<const RuleSet> rules,
+                                           std::shared_ptr<const rules::RuleSet> rules,
                                            std::vector<std::string> indicators,
                                            const StepProgress& progress);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -5,7 +5,7 @@
 
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kRoutesMax = 4096;
@@ -38,8 +38,9 @@ std::vector<Route> Both(const std::vector<Route>& left, const std::vector<Route>
   return routes;
 }
 
-void AddLeaves(const Condition& condition, const CompiledRules& rules, std::vector<Route>* out) {
-  for (const Condition& child : condition.of) AddLeaves(child, rules, out);
+void AddLeaves(const rules::Condition& condition, const rules::CompiledRules& rules,
+               std::vector<Route>* out) {
+  for (const rules::Condition& child : condition.of) AddLeaves(child, rules, out);
   if (!condition.of.empty()) return;
   if (condition.alert.signature) {
     AddLeaves(rules.signatures[condition.alert.index]->when, rules, out);
@@ -48,15 +49,15 @@ void AddLeaves(const Condition& condition, const CompiledRules& rules, std::vect
   }
 }
 
-std::vector<Route> Ways(const Condition& condition, const CompiledRules& rules);
+std::vector<Route> Ways(const rules::Condition& condition, const rules::CompiledRules& rules);
 
 // The ways in which at least `wanted` of the conditions hold.
-std::vector<Route> AtLeast(size_t wanted, const std::vector<Condition>& of,
-                           const CompiledRules& rules) {
+std::vector<Route> AtLeast(size_t wanted, const std::vector<rules::Condition>& of,
+                           const rules::CompiledRules& rules) {
   // by_count[n]: with n of the conditions seen so far.
   std::vector<std::vector<Route>> by_count(wanted + 1);
   by_count[0].push_back({});
-  for (const Condition& condition : of) {
+  for (const rules::Condition& condition : of) {
     const std::vector<Route> ways = Ways(condition, rules);
     for (size_t n = wanted; n-- > 0;) {
       for (Route& route : Both(by_count[n], ways)) by_count[n + 1].push_back(std::move(route));
@@ -67,20 +68,20 @@ std::vector<Route> AtLeast(size_t wanted, const std::vector<Condition>& of,
   return by_count[wanted];
 }
 
-std::vector<Route> Ways(const Condition& condition, const CompiledRules& rules) {
+std::vector<Route> Ways(const rules::Condition& condition, const rules::CompiledRules& rules) {
   switch (condition.kind) {
-    case Condition::Kind::kAlert:
-    case Condition::Kind::kHealed:
+    case rules::Condition::Kind::kAlert:
+    case rules::Condition::Kind::kHealed:
       if (condition.alert.signature) {
         return Ways(rules.signatures[condition.alert.index]->when, rules);
       }
       return {{condition.alert.index}};
-    case Condition::Kind::kAll:
-    case Condition::Kind::kSameLayer:
+    case rules::Condition::Kind::kAll:
+    case rules::Condition::Kind::kSameLayer:
       return AtLeast(condition.of.size(), condition.of, rules);
-    case Condition::Kind::kAny:
+    case rules::Condition::Kind::kAny:
       return AtLeast(1, condition.of, rules);
-    case Condition::Kind::kAtLeast:
+    case rules::Condition::Kind::kAtLeast:
       return AtLeast(static_cast<size_t>(condition.at_least), condition.of, rules);
   }
   return {};
@@ -88,19 +89,19 @@ std::vector<Route> Ways(const Condition& condition, const CompiledRules& rules) 
 
 }  // namespace
 
-std::vector<Route> RoutesTo(absl::string_view severity, const CompiledRules& rules) {
-  const int wanted = SeverityRank(severity);
+std::vector<Route> RoutesTo(absl::string_view severity, const rules::CompiledRules& rules) {
+  const int wanted = rules::SeverityRank(severity);
   std::vector<Route> routes;
   for (size_t i = 0; i < rules.rules.size(); ++i) {
-    if (SeverityRank(rules.rules[i]->severity) >= wanted) routes.push_back({i});
+    if (rules::SeverityRank(rules.rules[i]->severity) >= wanted) routes.push_back({i});
   }
   for (const auto& held : rules.signatures) {
-    const Signature& signature = *held;
+    const rules::Signature& signature = *held;
     std::vector<Route> ways = Ways(signature.when, rules);
-    if (SeverityRank(signature.severity) < wanted) {
+    if (rules::SeverityRank(signature.severity) < wanted) {
       std::vector<Route> confirmed;
-      for (const Confirmation& confirmation : signature.confirmations) {
-        if (SeverityRank(confirmation.severity) < wanted) continue;
+      for (const rules::Confirmation& confirmation : signature.confirmations) {
+        if (rules::SeverityRank(confirmation.severity) < wanted) continue;
         for (Route& route : Both(ways, Ways(confirmation.when, rules))) {
           confirmed.push_back(std::move(route));
         }
@@ -117,4 +118,4 @@ std::vector<Route> RoutesTo(absl::string_view severity, const CompiledRules& rul
   return routes;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

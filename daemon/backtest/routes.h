@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // Rules by their place in the set, sorted. When one of the rules of a route does not fire, nothing
 // comes of it.
@@ -19,6 +19,6 @@ using Route = std::vector<size_t>;
 // for. What holds a signature back (`absent`, `for`, `wait`, ...) is not counted on. No route
 // contains another one. A signature with more than 4 096 ways counts as if each of its rules were
 // enough.
-std::vector<Route> RoutesTo(absl::string_view severity, const CompiledRules& rules);
+std::vector<Route> RoutesTo(absl::string_view severity, const rules::CompiledRules& rules);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

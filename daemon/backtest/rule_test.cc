@@ -10,7 +10,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using Expectation = RuleTestExpectation;
@@ -54,7 +54,7 @@ class Recording final : public EvaluatingSink {
   void OnAlert(const v1::Alert& alert, uint32_t attempt, int64_t step) override {
     rows_.push_back({attempt, step, alert});
   }
-  void AfterStep(const ClosedStep& step) override {
+  void AfterStep(const model::ClosedStep& step) override {
     ++steps_;
     attempt_of_[step.row.step] = step.row.attempt;
   }
@@ -121,7 +121,8 @@ std::string RangeOf(const Expectation& e) {
 std::string NamesOf(const std::map<std::string, v1::Alert>& firing, absl::string_view severity) {
   std::vector<std::string> names;
   for (const auto& [name, alert] : firing) {
-    if (SeverityRank(alert.severity()) >= SeverityRank(severity)) names.push_back(name);
+    if (rules::SeverityRank(alert.severity()) >= rules::SeverityRank(severity))
+      names.push_back(name);
   }
   return names.empty() ? "nothing" : absl::StrJoin(names, ", ");
 }
@@ -193,7 +194,7 @@ void Check(const Expectation& e, const Recording& recording, RuleTestResult* res
     case Expectation::Kind::kNeverSeverity:
       for (const Recording::Row& row : recording.rows()) {
         if (row.alert.state() != v1::ALERT_STATE_FIRING ||
-            SeverityRank(row.alert.severity()) < SeverityRank(e.severity)) {
+            rules::SeverityRank(row.alert.severity()) < rules::SeverityRank(e.severity)) {
           continue;
         }
         fail("any alert", absl::StrCat("none of ", e.severity, " or above"),
@@ -219,7 +220,8 @@ std::string Fired(const Recording& recording) {
     const auto [found, began] = open.try_emplace(row.alert.id(), spans.size());
     if (began) spans.push_back({row.alert.rule(), row.step, std::nullopt, ""});
     Span& span = spans[found->second];
-    if (span.severity.empty() || SeverityRank(row.alert.severity()) > SeverityRank(span.severity)) {
+    if (span.severity.empty() ||
+        rules::SeverityRank(row.alert.severity()) > rules::SeverityRank(span.severity)) {
       span.severity = row.alert.severity();
     }
     if (row.alert.state() == v1::ALERT_STATE_RESOLVED) span.to = row.step;
@@ -236,16 +238,16 @@ std::string Fired(const Recording& recording) {
 
 }  // namespace
 
-absl::StatusOr<RuleTestResult> RunRuleTest(std::shared_ptr<const RuleSet> rules,
+absl::StatusOr<RuleTestResult> RunRuleTest(std::shared_ptr<const rules::RuleSet> rules,
                                            const RuleTestCase& test) {
   Recording recording(std::move(rules));
   if (!test.capture.empty()) {
     FORESHOCK_RETURN_IF_ERROR(
-        Annotate(ReadCaptureSteps(test.capture, nullptr, &recording).status(), test.place));
+        base::Annotate(ReadCaptureSteps(test.capture, nullptr, &recording).status(), test.place));
   }
   for (const RuleTestCase::Attempt& attempt : test.attempts) {
     recording.BeginAttempt("test", test.model, attempt.start);
-    for (const ClosedStep& step : attempt.steps) recording.OnStep(step);
+    for (const model::ClosedStep& step : attempt.steps) recording.OnStep(step);
   }
   RuleTestResult result;
   result.name = test.name;
@@ -258,7 +260,7 @@ absl::StatusOr<RuleTestResult> RunRuleTest(std::shared_ptr<const RuleSet> rules,
 
 absl::StatusOr<RuleTestReport> RunRuleTests(const std::string& file) {
   std::string text;
-  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(file, &text));
+  FORESHOCK_RETURN_IF_ERROR(yaml::ReadYamlFile(file, &text));
   const size_t slash = file.rfind('/');
   FORESHOCK_ASSIGN_OR_RETURN(
       const RuleTestFile parsed,
@@ -272,4 +274,4 @@ absl::StatusOr<RuleTestReport> RunRuleTests(const std::string& file) {
   return report;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/backtest/steps.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // What must hold of the alerts of a test.
 struct RuleTestExpectation {
@@ -44,8 +44,8 @@ struct RuleTestExpectation {
 
 struct RuleTestCase {
   struct Attempt {
-    AttemptStart start;
-    std::vector<ClosedStep> steps;
+    rules::AttemptStart start;
+    std::vector<model::ClosedStep> steps;
   };
   std::string name;
   std::string place;
@@ -56,7 +56,7 @@ struct RuleTestCase {
 };
 
 struct RuleTestFile {
-  std::shared_ptr<const RuleSet> rules;
+  std::shared_ptr<const rules::RuleSet> rules;
   std::vector<RuleTestCase> tests;
 };
 
@@ -90,7 +90,7 @@ absl::StatusOr<RuleTestFile> ParseRuleTests(const std::string& file, absl::strin
 absl::StatusOr<RuleTestReport> RunRuleTests(const std::string& file);
 
 // One test against its rules. Errors: of a capture that cannot be read.
-absl::StatusOr<RuleTestResult> RunRuleTest(std::shared_ptr<const RuleSet> rules,
+absl::StatusOr<RuleTestResult> RunRuleTest(std::shared_ptr<const rules::RuleSet> rules,
                                            const RuleTestCase& test);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr absl::string_view kAllowed =
@@ -166,4 +166,4 @@ absl::StatusOr<std::vector<SeriesValue>> ParseSeriesValues(absl::string_view tex
   return Reader(text).Read();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // nullopt: no sample. NaN or Inf: a finding in place of one.
 using SeriesValue = std::optional<double>;
@@ -22,4 +22,4 @@ inline constexpr size_t kSeriesValuesMax = 1'000'000;
 // InvalidArgument, naming the word that cannot be read and what is allowed.
 absl::StatusOr<std::vector<SeriesValue>> ParseSeriesValues(absl::string_view text);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -3,13 +3,13 @@
 #include <utility>
 #include "daemon/base/clock.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 void EvaluatingSink::BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                                  const AttemptStart& attempt) {
+                                  const rules::AttemptStart& attempt) {
   if (evaluator_ == nullptr) {
     run_ = run;
-    evaluator_ = std::make_unique<Evaluator>(rules_, run, model);
+    evaluator_ = std::make_unique<rules::Evaluator>(rules_, run, model);
   }
   attempt_ = attempt.number;
   evaluator_->BeginAttempt(attempt);
@@ -32,13 +32,13 @@ void EvaluatingSink::Tick(int64_t now_unix_ns) {
   }
 }
 
-void EvaluatingSink::OnStep(const ClosedStep& step) {
-  const absl::Time start = SteadyNow();
+void EvaluatingSink::OnStep(const model::ClosedStep& step) {
+  const absl::Time start = base::SteadyNow();
   const std::vector<model::AlertRow> rows = evaluator_->Evaluate(step);
-  judging_seconds_ += absl::ToDoubleSeconds(SteadyNow() - start);
+  judging_seconds_ += absl::ToDoubleSeconds(base::SteadyNow() - start);
   step_ = step.row.step;
   for (const model::AlertRow& row : rows) OnAlert(row.alert(), attempt_, step_);
   AfterStep(step);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -14,13 +14,13 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 // Rules by what they look at.
 using Uses = absl::flat_hash_map<std::string, uint64_t>;
 
-Uses UsesOf(const CompiledRules& rules) {
+Uses UsesOf(const rules::CompiledRules& rules) {
   Uses uses;
   for (const auto& rule : rules.rules) {
     for (const std::string& indicator : rule->input.indicators) ++uses[indicator];
@@ -36,20 +36,22 @@ uint64_t UsesOf(const Uses& uses, const std::string& indicator) {
 // A backtest that ends when its limits are reached.
 class BoundedBacktest final : public StepSink {
  public:
-  BoundedBacktest(std::shared_ptr<const CompiledRules> rules, const BacktestLimits& limits,
+  BoundedBacktest(std::shared_ptr<const rules::CompiledRules> rules, const BacktestLimits& limits,
                   const std::function<bool()>& cancelled)
       : limits_(limits),
         cancelled_(cancelled),
         uses_(UsesOf(*rules)),
         // What was announced and did not come is judged by everything that did.
-        judges_all_(std::any_of(
-            rules->rules.begin(), rules->rules.end(),
-            [](const auto& rule) { return std::holds_alternative<CoverageSpec>(rule->detector); })),
-        deadline_(SteadyNow() + limits.time_max),
+        judges_all_(std::any_of(rules->rules.begin(), rules->rules.end(),
+                                [](const auto& rule) {
+                                  return std::holds_alternative<rules::CoverageSpec>(
+                                      rule->detector);
+                                })),
+        deadline_(base::SteadyNow() + limits.time_max),
         backtest_(std::move(rules)) {}
 
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override {
+                    const rules::AttemptStart& attempt) override {
     backtest_.BeginAttempt(run, model, attempt);
   }
   void DeclarePlan(uint32_t rank, uint32_t world_size,
@@ -62,19 +64,20 @@ class BoundedBacktest final : public StepSink {
   }
   void Tick(int64_t now_unix_ns) override { backtest_.Tick(now_unix_ns); }
 
-  void OnStep(const ClosedStep& step) override {
+  void OnStep(const model::ClosedStep& step) override {
     backtest_.OnStep(step);
-    for (const Sample& sample : step.samples) judged_ += UsesOf(uses_, sample.series.indicator);
+    for (const model::Sample& sample : step.samples)
+      judged_ += UsesOf(uses_, sample.series.indicator);
     if (judged_ >= limits_.judged_max) {
       stopped_ = absl::StrCat("the rules have judged ", limits_.judged_max, " values");
-    } else if (SteadyNow() >= deadline_) {
+    } else if (base::SteadyNow() >= deadline_) {
       stopped_ = absl::StrCat("it took ", absl::FormatDuration(limits_.time_max));
     }
     gone_ = cancelled_();
   }
 
   bool done() const override { return gone_ || !stopped_.empty(); }
-  bool Wants(const SeriesKey& series) const override {
+  bool Wants(const model::SeriesKey& series) const override {
     return judges_all_ || series.indicator == "train.loss" || backtest_.Uses(series);
   }
 
@@ -94,8 +97,8 @@ class BoundedBacktest final : public StepSink {
   bool gone_ = false;    // nobody waits for it any more
 };
 
-absl::StatusOr<std::shared_ptr<const CompiledRules>> ReadFiles(
-    const v1::BacktestRulesRequest& request, const RuleSet& in_force,
+absl::StatusOr<std::shared_ptr<const rules::CompiledRules>> ReadFiles(
+    const v1::BacktestRulesRequest& request, const rules::RuleSet& in_force,
     const BacktestLimits& limits) {
   size_t bytes = 0;
   for (const v1::RuleFile& file : request.files()) bytes += file.name().size() + file.text().size();
@@ -109,20 +112,21 @@ absl::StatusOr<std::shared_ptr<const CompiledRules>> ReadFiles(
         limits.files_bytes_max, " in ", limits.files_max, " are allowed"));
   }
   const std::vector<v1::RuleFile> files(request.files().begin(), request.files().end());
-  FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const RuleSet> rules, ParseRuleFiles(files, in_force));
+  FORESHOCK_ASSIGN_OR_RETURN(std::shared_ptr<const rules::RuleSet> rules,
+                             rules::ParseRuleFiles(files, in_force));
   if (rules->infos().empty()) {
     return absl::InvalidArgumentError(
         "files: there is no rule in them; `groups` or `signatures` with one is expected");
   }
-  return std::dynamic_pointer_cast<const CompiledRules>(rules);
+  return std::dynamic_pointer_cast<const rules::CompiledRules>(rules);
 }
 
-absl::Status CheckSubjects(const Store& store, const std::string& run, const CompiledRules& rules,
-                           const BacktestLimits& limits) {
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> series, store.Series(run, {}));
+absl::Status CheckSubjects(const store::Store& store, const std::string& run,
+                           const rules::CompiledRules& rules, const BacktestLimits& limits) {
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SeriesKey> series, store.Series(run, {}));
   const Uses uses = UsesOf(rules);
   uint64_t subjects = 0;
-  for (const SeriesKey& key : series) subjects += UsesOf(uses, key.indicator);
+  for (const model::SeriesKey& key : series) subjects += UsesOf(uses, key.indicator);
   if (subjects <= limits.subjects_max) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the rules look at ", subjects, " series of this run, one that two rules look at counted ",
@@ -130,7 +134,7 @@ absl::Status CheckSubjects(const Store& store, const std::string& run, const Com
       "with `foreshock rules backtest`"));
 }
 
-absl::StatusOr<uint64_t> StepsOf(const Store& store, const std::string& run) {
+absl::StatusOr<uint64_t> StepsOf(const store::Store& store, const std::string& run) {
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, store.Attempts(run));
   uint64_t steps = 0;
   for (const model::AttemptRow& attempt : attempts) {
@@ -144,10 +148,11 @@ absl::StatusOr<uint64_t> StepsOf(const Store& store, const std::string& run) {
 }  // namespace
 
 absl::StatusOr<v1::BacktestRulesResponse> BacktestStoredRun(
-    const Store& store, const RuleSet& in_force, const v1::BacktestRulesRequest& request,
-    const BacktestLimits& limits, const std::function<bool()>& cancelled) {
+    const store::Store& store, const rules::RuleSet& in_force,
+    const v1::BacktestRulesRequest& request, const BacktestLimits& limits,
+    const std::function<bool()>& cancelled) {
   if (request.run().empty()) return absl::InvalidArgumentError("run: required");
-  FORESHOCK_ASSIGN_OR_RETURN(const std::shared_ptr<const CompiledRules> rules,
+  FORESHOCK_ASSIGN_OR_RETURN(const std::shared_ptr<const rules::CompiledRules> rules,
                              ReadFiles(request, in_force, limits));
   FORESHOCK_RETURN_IF_ERROR(store.Run(request.run()).status());
   FORESHOCK_RETURN_IF_ERROR(CheckSubjects(store, request.run(), *rules, limits));
@@ -171,7 +176,8 @@ absl::StatusOr<v1::BacktestRulesResponse> BacktestStoredRun(
   response.set_stopped(backtest.stopped());
   if (result.loss_break_step.has_value()) response.set_loss_break_step(*result.loss_break_step);
   for (std::string& note : Notes(result)) *response.add_notes() = std::move(note);
-  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw_from, store.RawFrom(request.run(), StepRange{}));
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw_from,
+                             store.RawFrom(request.run(), store::StepRange{}));
   if (raw_from > 0) {
     response.add_notes(absl::StrCat("before step ", raw_from,
                                     " only downsampled values are left, which no rule judges"));
@@ -179,4 +185,4 @@ absl::StatusOr<v1::BacktestRulesResponse> BacktestStoredRun(
   return response;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -12,7 +12,7 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 struct BacktestLimits {
   int files_max = 64;
@@ -29,10 +29,10 @@ struct BacktestLimits {
 // name:line:column: what is allowed), for rules that look at too many series, and for a run without
 // a step; NotFound naming the runs; Cancelled; as Store. Memory: the points of a block of steps (at
 // most about 1 million) and what the rules remember.
-absl::StatusOr<v1::BacktestRulesResponse> BacktestStoredRun(const Store& store,
-                                                            const RuleSet& in_force,
+absl::StatusOr<v1::BacktestRulesResponse> BacktestStoredRun(const store::Store& store,
+                                                            const rules::RuleSet& in_force,
                                                             const v1::BacktestRulesRequest& request,
                                                             const BacktestLimits& limits,
                                                             const std::function<bool()>& cancelled);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -13,17 +13,17 @@
 #include "daemon/rules/stored_findings.h"
 #include "daemon/store/step_reader.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr int64_t kStepsAtOnce = 4096;
 constexpr int64_t kStepsAtOnceLeast = 64;
 constexpr int64_t kPointsAtOnce = 1'000'000;
 
-void NoteRankScalars(const ClosedStep& step, RankScalars* rank_scalars) {
-  for (const Sample& sample : step.samples) {
+void NoteRankScalars(const model::ClosedStep& step, rules::RankScalars* rank_scalars) {
+  for (const model::Sample& sample : step.samples) {
     absl::string_view name = sample.series.indicator;
-    if (sample.series.unit == Unit::kRank && absl::ConsumePrefix(&name, "train.")) {
+    if (sample.series.unit == model::Unit::kRank && absl::ConsumePrefix(&name, "train.")) {
       (*rank_scalars)[name].insert(sample.series.unit_id);
     }
   }
@@ -40,7 +40,7 @@ class RankProgress {
   }
 
   // What the evaluator is told before it judges a step.
-  void Before(const StepRow& row, uint32_t world_size, StepSink* sink) {
+  void Before(const model::StepRow& row, uint32_t world_size, StepSink* sink) {
     std::vector<uint32_t> silent;
     for (auto it = ranks_.begin(); it != ranks_.end();) {
       const auto& [rank, last] = *it;
@@ -65,7 +65,7 @@ class RankProgress {
   std::map<uint32_t, Last> ranks_;
 };
 
-absl::StatusOr<RankProgress> ReadRanks(const Store& store, const std::string& run,
+absl::StatusOr<RankProgress> ReadRanks(const store::Store& store, const std::string& run,
                                        const model::AttemptRow& attempt, StepSink* sink) {
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::RankRow> ranks,
                              store.Ranks(run, attempt.number()));
@@ -80,7 +80,7 @@ absl::StatusOr<RankProgress> ReadRanks(const Store& store, const std::string& ru
 
 }  // namespace
 
-absl::Status ReadStoredSteps(const Store& store, const std::string& run,
+absl::Status ReadStoredSteps(const store::Store& store, const std::string& run,
                              const StepProgress& progress, StepSink* sink) {
   FORESHOCK_ASSIGN_OR_RETURN(const model::RunRow row, store.Run(run));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, store.Attempts(run));
@@ -92,7 +92,7 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
     return absl::InvalidArgumentError(
         absl::StrCat("run '", run, "' has no closed step yet: there is nothing to judge"));
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> series, store.Series(run, {}));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SeriesKey> series, store.Series(run, {}));
   const int64_t steps_at_once =
       std::clamp(kPointsAtOnce / std::max<int64_t>(1, static_cast<int64_t>(series.size())),
                  kStepsAtOnceLeast, kStepsAtOnce);
@@ -100,28 +100,28 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
   std::optional<int64_t> reached;
   for (const model::AttemptRow& attempt : attempts) {
     if (sink->done()) break;
-    AttemptStart start{.number = attempt.number(), .reached = reached};
+    rules::AttemptStart start{.number = attempt.number(), .reached = reached};
     if (attempt.has_resume_step()) start.resume_step = attempt.resume_step();
     sink->BeginAttempt(run, row.model(), start);
     FORESHOCK_ASSIGN_OR_RETURN(RankProgress ranks, ReadRanks(store, run, attempt, sink));
     if (!attempt.has_last_step()) continue;
     reached = std::max(reached.value_or(attempt.last_step()), attempt.last_step());
-    RankScalars rank_scalars;
-    StepRange range{.first = attempt.first_step(), .attempt = attempt.number()};
+    rules::RankScalars rank_scalars;
+    store::StepRange range{.first = attempt.first_step(), .attempt = attempt.number()};
     for (; range.first <= attempt.last_step() && !sink->done(); range.first = range.last + 1) {
       range.last = std::min(attempt.last_step(), range.first + steps_at_once - 1);
-      FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(
+      FORESHOCK_RETURN_IF_ERROR(store::ReadClosedSteps(
           store, run, range,
-          [&](const ClosedStep& stored) {
-            ClosedStep step = stored;
+          [&](const model::ClosedStep& stored) {
+            model::ClosedStep step = stored;
             NoteRankScalars(step, &rank_scalars);
-            step.findings = StoredFindings(step, rank_scalars);
+            step.findings = rules::StoredFindings(step, rank_scalars);
             ranks.Before(step.row, attempt.world_size(), sink);
             sink->Tick(step.row.time_unix_ns);
             sink->OnStep(step);
             return !sink->done();
           },
-          [sink](const SeriesKey& series) { return sink->Wants(series); }));
+          [sink](const model::SeriesKey& series) { return sink->Wants(series); }));
       done += range.last - range.first + 1;
       if (progress != nullptr) progress(done, total, range.last);
     }
@@ -129,4 +129,4 @@ absl::Status ReadStoredSteps(const Store& store, const std::string& run,
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 constexpr size_t kPeaksWanted = 100;
@@ -171,4 +171,4 @@ double TailFit::LimitBound(double rate) const {
   return threshold_ + std::max(Quantile(std::move(excesses), confidence_), model_.Excess(rate));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -17,7 +17,7 @@
 
 #include "absl/types/span.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // What a rule compared at a step, oriented so that larger is worse.
 struct Worst {
@@ -80,4 +80,4 @@ class TailFit {
   std::vector<Model> resampled_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -9,7 +9,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 // What the set says of an alert by that name.
@@ -19,8 +19,8 @@ struct RuleHead {
   std::string fault;
 };
 
-absl::flat_hash_map<std::string, RuleHead> Heads(const RuleSet& rules) {
-  const auto& set = dynamic_cast<const CompiledRules&>(rules);
+absl::flat_hash_map<std::string, RuleHead> Heads(const rules::RuleSet& rules) {
+  const auto& set = dynamic_cast<const rules::CompiledRules&>(rules);
   absl::flat_hash_map<std::string, RuleHead> heads;
   for (const auto& rule : set.rules) heads[rule->name] = {heads.size(), false, rule->fault};
   for (const auto& signature : set.signatures) {
@@ -35,8 +35,8 @@ bool Earlier(const AlertSpan& a, const AlertSpan& b) {
   const auto named = [](const AlertSpan& span) {
     return !span.first.fault().empty() && span.first.fault() != "unknown";
   };
-  if (SeverityRank(a.first.severity()) != SeverityRank(b.first.severity())) {
-    return SeverityRank(a.first.severity()) > SeverityRank(b.first.severity());
+  if (rules::SeverityRank(a.first.severity()) != rules::SeverityRank(b.first.severity())) {
+    return rules::SeverityRank(a.first.severity()) > rules::SeverityRank(b.first.severity());
   }
   if (named(a) != named(b)) return named(a);
   return a.warning->order < b.warning->order;
@@ -67,7 +67,7 @@ std::string WhatIsWrong(const RunLabel& label, const RunResult& result, const Ru
 
 }  // namespace
 
-RunVerdict JudgeRun(const RuleSet& rules, const RunResult& result, const RunLabel* label) {
+RunVerdict JudgeRun(const rules::RuleSet& rules, const RunResult& result, const RunLabel* label) {
   const auto heads = Heads(rules);
   RunVerdict verdict;
   verdict.loss_break_step = result.loss_break_step;
@@ -112,7 +112,7 @@ RunVerdict JudgeRun(const RuleSet& rules, const RunResult& result, const RunLabe
     RuleOutcome& outcome = verdict.outcomes[found->second];
     ++outcome.alerts;
     outcome.last_alert = i;
-    if (SeverityRank(span.severity) > SeverityRank(outcome.severity))
+    if (rules::SeverityRank(span.severity) > rules::SeverityRank(outcome.severity))
       outcome.severity = span.severity;
     if (healthy(span.fired.step)) {
       ++outcome.healthy_alerts;
@@ -148,7 +148,8 @@ RunVerdict JudgeRun(const RuleSet& rules, const RunResult& result, const RunLabe
   return verdict;
 }
 
-std::vector<SplitSummary> SummariseRuns(const RuleSet& rules, const std::vector<JudgedRun>& runs) {
+std::vector<SplitSummary> SummariseRuns(const rules::RuleSet& rules,
+                                        const std::vector<JudgedRun>& runs) {
   const auto heads = Heads(rules);
   std::vector<SplitSummary> splits;
   struct Leads {
@@ -198,7 +199,7 @@ std::vector<SplitSummary> SummariseRuns(const RuleSet& rules, const std::vector<
             {.rule = outcome.rule, .signature = outcome.signature, .severity = outcome.severity});
         rule = std::prev(split.rules.end());
       }
-      if (SeverityRank(outcome.severity) > SeverityRank(rule->severity))
+      if (rules::SeverityRank(outcome.severity) > rules::SeverityRank(rule->severity))
         rule->severity = outcome.severity;
       rule->healthy_alerts += outcome.healthy_alerts;
       if (faulty && outcome.fault_step.has_value()) ++rule->faults_seen;
@@ -251,4 +252,4 @@ double PerTenThousandUpper(uint64_t events, uint64_t steps) {
   return 1e4 * low / static_cast<double>(steps);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -11,7 +11,7 @@
 #include "daemon/backtest/labels.h"
 #include "daemon/rules/rule_set.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 
 // A warning must come before the loss breaks; where it breaks at most kCloseSteps after the
 // injection nothing can lead, and within kSlackSteps of the injection is early enough.
@@ -59,7 +59,7 @@ struct RunVerdict {
 };
 
 // `label`: nullptr without one.
-RunVerdict JudgeRun(const RuleSet& rules, const RunResult& result, const RunLabel* label);
+RunVerdict JudgeRun(const rules::RuleSet& rules, const RunResult& result, const RunLabel* label);
 
 // Sums over the runs of one split.
 struct SplitSummary {
@@ -97,7 +97,8 @@ struct JudgedRun {
 };
 
 // One per split, in the order in which the splits come first.
-std::vector<SplitSummary> SummariseRuns(const RuleSet& rules, const std::vector<JudgedRun>& runs);
+std::vector<SplitSummary> SummariseRuns(const rules::RuleSet& rules,
+                                        const std::vector<JudgedRun>& runs);
 
 // Events per 10 000 steps; 0 for no steps.
 double PerTenThousand(uint64_t events, uint64_t steps);
@@ -105,4 +106,4 @@ double PerTenThousand(uint64_t events, uint64_t steps);
 // (Poisson): what `events` in `steps` still allow.
 double PerTenThousandUpper(uint64_t events, uint64_t steps);
 
-}  // namespace foreshock
+}  // namespace foreshock::backtest

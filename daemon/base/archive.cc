@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 constexpr int kVarintBits = 7;
@@ -89,4 +89,4 @@ void Archive::Field(std::vector<bool>* value) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -27,7 +27,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 class Archive;
 
@@ -152,4 +152,4 @@ class Archive {
   absl::string_view in_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

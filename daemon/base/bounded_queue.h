@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "daemon/base/mutex.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 template <typename T>
 class BoundedQueue {
@@ -109,4 +109,4 @@ class BoundedQueue {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace foreshock::internal {
+namespace foreshock::base::internal {
 
 void CheckFailed(const char* file, int line, const char* condition) {
   std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
@@ -11,4 +11,4 @@ void CheckFailed(const char* file, int line, const char* condition) {
   std::abort();
 }
 
-}  // namespace foreshock::internal
+}  // namespace foreshock::base::internal

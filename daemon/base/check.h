@@ -2,11 +2,11 @@
 // configuration, disk or network: those are absl::Status.
 #pragma once
 
-namespace foreshock::internal {
+namespace foreshock::base::internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
-}  // namespace foreshock::internal
+}  // namespace foreshock::base::internal
 
 #define FORESHOCK_CHECK(condition) \
   (static_cast<bool>(condition)    \
        ? (void)0                   \
-       : ::foreshock::internal::CheckFailed(__FILE__, __LINE__, #condition))
+       : ::foreshock::base::internal::CheckFailed(__FILE__, __LINE__, #condition))

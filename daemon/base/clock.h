@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 // For how long something lasts: never set back or forward. The time of day at the start of the
 // process and what has passed since, so the two may lie apart.
@@ -32,4 +32,4 @@ class SystemClock final : public Clock {
   absl::Time Steady() const override { return SteadyNow(); }
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

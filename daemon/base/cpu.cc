@@ -4,7 +4,7 @@
 #include <cpuid.h>
 #endif
 
-namespace foreshock {
+namespace foreshock::base {
 
 #ifdef __x86_64__
 namespace {
@@ -31,4 +31,4 @@ InstructionSet BestInstructionSet() {
 InstructionSet BestInstructionSet() { return InstructionSet::kPortable; }
 #endif
 
-}  // namespace foreshock
+}  // namespace foreshock::base

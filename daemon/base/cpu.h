@@ -2,7 +2,7 @@
 // run time.
 #pragma once
 
-namespace foreshock {
+namespace foreshock::base {
 
 enum class InstructionSet {
   kPortable,  // what the compiler takes by default
@@ -13,4 +13,4 @@ enum class InstructionSet {
 // The best of them; each contains those before it. kPortable on other processors.
 InstructionSet BestInstructionSet();
 
-}  // namespace foreshock
+}  // namespace foreshock::base

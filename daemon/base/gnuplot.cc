@@ -13,7 +13,7 @@
 
 extern char** environ;  // of POSIX
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -70,4 +70,4 @@ absl::Status RunGnuplot(const std::string& script) {
   return absl::InternalError(absl::StrCat("gnuplot failed: ", FirstWords(err.get())));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

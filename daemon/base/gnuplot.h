@@ -17,7 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 // Whether `file` ends in .svg or .png: InvalidArgument if not.
 absl::Status CheckPlotFile(const std::string& file);
@@ -72,4 +72,4 @@ std::vector<Point> Thinned(const std::vector<Point>& points, const ValueOf& valu
 }
 
 }  // namespace gnuplot
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 // A pattern's compiled form; larger ones are refused.
@@ -97,4 +97,4 @@ bool LabelMatcher::MatchesOneOf(absl::Span<const std::string> values) const {
   return any != negated_;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

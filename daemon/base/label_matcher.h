@@ -15,7 +15,7 @@ namespace re2 {
 class RE2;
 }
 
-namespace foreshock {
+namespace foreshock::base {
 
 // Immutable, cheap to copy, thread-safe.
 class LabelMatcher {
@@ -43,4 +43,4 @@ class LabelMatcher {
   std::shared_ptr<const re2::RE2> pattern_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -11,7 +11,7 @@
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 constexpr std::chrono::seconds kRepeatInterval{10};
@@ -113,4 +113,4 @@ void LogEvery(absl::string_view key, LogLevel level, absl::string_view component
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
@@ -44,4 +44,4 @@ inline void LogError(absl::string_view component, absl::string_view message,
 void LogEvery(absl::string_view key, LogLevel level, absl::string_view component,
               absl::string_view message, LogFields fields = {});
 
-}  // namespace foreshock
+}  // namespace foreshock::base

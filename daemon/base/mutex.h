@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 class ABSL_LOCKABLE Mutex {
  public:
@@ -59,4 +59,4 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace foreshock {
+namespace foreshock::base {
 
 // At least one value; of an even number the mean of the middle two. O(n).
 inline double Median(std::vector<double> values) {
@@ -27,4 +27,4 @@ inline double Percentile10(std::vector<double> values) {
   return low + (rank - static_cast<double>(below)) * (high - low);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

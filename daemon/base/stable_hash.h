@@ -5,7 +5,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 // FNV-1a. O(n).
 inline uint64_t StableHash(absl::string_view text) {
@@ -14,4 +14,4 @@ inline uint64_t StableHash(absl::string_view text) {
   return hash;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

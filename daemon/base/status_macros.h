@@ -27,7 +27,7 @@
   if (!tmp.ok()) return std::move(tmp).status();    \
   lhs = std::move(tmp).value()
 
-namespace foreshock {
+namespace foreshock::base {
 
 // The same status with "context: " before its message.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
@@ -35,4 +35,4 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

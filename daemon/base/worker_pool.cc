@@ -4,7 +4,7 @@
 
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 WorkerPool::WorkerPool(Options options)
     : queue_({.items_max = options.tasks_max, .bytes_max = options.tasks_max}) {
@@ -26,4 +26,4 @@ void WorkerPool::Loop() {
   for (auto task = queue_.PopAll(1); !task.empty(); task = queue_.PopAll(1)) task.front()();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -12,7 +12,7 @@
 
 #include "daemon/base/bounded_queue.h"
 
-namespace foreshock {
+namespace foreshock::base {
 
 class WorkerPool {
  public:
@@ -41,4 +41,4 @@ class WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::base

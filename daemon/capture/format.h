@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 // The first seven bytes; CR LF shows a transfer that rewrote line ends. The version byte follows.
 inline constexpr absl::string_view kFscapMagic = "FSCAP\r\n";
@@ -20,4 +20,4 @@ inline constexpr size_t kFrameContentBytes = 4u << 20;
 // One CaptureRecord, serialised.
 inline constexpr size_t kCaptureRecordBytesMax = 64u << 20;
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

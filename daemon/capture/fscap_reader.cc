@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 namespace {
 
 constexpr size_t kInputBytes = 128u << 10;
@@ -170,4 +170,4 @@ absl::Status FscapReader::Corrupt(absl::string_view what) const {
                                           records_, " records before it are good"));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -12,7 +12,7 @@
 
 struct ZSTD_DCtx_s;
 
-namespace foreshock {
+namespace foreshock::capture {
 
 class FscapReader final : public CaptureReader {
  public:
@@ -47,4 +47,4 @@ class FscapReader final : public CaptureReader {
   StreamOrder order_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

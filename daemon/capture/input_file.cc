@@ -11,7 +11,7 @@
 #include "daemon/base/check.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   InputFile input;
@@ -65,4 +65,4 @@ absl::StatusOr<size_t> InputFile::ReadFromFile(char* out, size_t size) {
   return got;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

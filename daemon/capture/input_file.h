@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 class InputFile {
  public:
@@ -42,4 +42,4 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

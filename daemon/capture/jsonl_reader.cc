@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 namespace {
 
 constexpr size_t kChunkBytes = 128u << 10;
@@ -90,4 +90,4 @@ absl::Status JsonlReader::Bad(absl::string_view what) const {
                                                  " records before it are good"));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -9,7 +9,7 @@
 #include "daemon/capture/reader.h"
 #include "daemon/capture/stream_order.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 class JsonlReader final : public CaptureReader {
  public:
@@ -34,4 +34,4 @@ class JsonlReader final : public CaptureReader {
   StreamOrder order_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -10,7 +10,7 @@
 #include "daemon/capture/input_file.h"
 #include "daemon/capture/jsonl_reader.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::string& path,
                                                                    CaptureReaderOptions options) {
@@ -31,4 +31,4 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
                    ": neither .fscap (it would begin with \"FSCAP\") nor .jsonl (with \"{\")"));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -23,7 +23,7 @@
 #include "daemon/capture/format.h"
 #include "foreshock/v1/capture.pb.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 struct CaptureReaderOptions {
   size_t record_bytes_max = kCaptureRecordBytesMax;  // of one CaptureRecord, serialised
@@ -53,4 +53,4 @@ class CaptureReader {
   virtual CaptureProgress progress() const = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 absl::Status StreamOrder::Check(const v1::CaptureRecord& record) {
   const auto kind = record.message().message_case();
@@ -36,4 +36,4 @@ absl::Status StreamOrder::Check(const v1::CaptureRecord& record) {
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "foreshock/v1/capture.pb.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 class StreamOrder {
  public:
@@ -24,4 +24,4 @@ class StreamOrder {
   absl::flat_hash_map<uint32_t, State> streams_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 namespace {
 
 void AppendLength(uint64_t length, std::string* out) {
@@ -80,7 +80,8 @@ absl::Status CaptureWriter::Write(const v1::CaptureRecord& record) {
                      " bytes, allowed are ", options_.record_bytes_max));
   }
   if (const absl::Status order = order_.Check(record); !order.ok()) {
-    return Annotate(order, absl::StrCat("writing capture ", path_, ": record ", records_ + 1));
+    return base::Annotate(order,
+                          absl::StrCat("writing capture ", path_, ": record ", records_ + 1));
   }
   if (form_ == Form::kFscap) {
     AppendLength(bytes, &pending_);
@@ -161,4 +162,4 @@ absl::Status CaptureWriter::Fail(int error, absl::string_view doing) const {
   return absl::ErrnoToStatus(error, absl::StrCat(doing, " capture ", path_));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

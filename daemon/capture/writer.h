@@ -22,7 +22,7 @@
 
 struct ZSTD_CCtx_s;
 
-namespace foreshock {
+namespace foreshock::capture {
 
 struct CaptureWriterOptions {
   size_t record_bytes_max = kCaptureRecordBytesMax;
@@ -69,4 +69,4 @@ class CaptureWriter {
   StreamOrder order_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

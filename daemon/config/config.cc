@@ -12,19 +12,19 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kGiB = 1u << 30;
 constexpr uint64_t kTiB = kGiB << 10;
 
-constexpr YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
+constexpr yaml::YamlRange<absl::Duration> Between(absl::Duration min, absl::Duration max) {
   return {min, max};
 }
 
-void ReadStore(const YamlNode& node, Config* config) {
-  StoreOptions& store = config->store;
+void ReadStore(const yaml::YamlNode& node, Config* config) {
+  store::StoreOptions& store = config->store;
   store.block_cache_bytes =
       node.Get("block_cache").Bytes({1 * kMiB, 64 * kGiB}, store.block_cache_bytes);
   store.write_buffer_bytes =
@@ -35,7 +35,8 @@ void ReadStore(const YamlNode& node, Config* config) {
   store.open_points = static_cast<uint64_t>(
       node.Get("open_points").Int({1'000, 64 << 20}, static_cast<int64_t>(store.open_points)));
   const std::string precision = node.Get("precision").Word({"lossless", "declared"}, "lossless");
-  store.precision = precision == "declared" ? Precision::kDeclared : Precision::kLossless;
+  store.precision =
+      precision == "declared" ? store::Precision::kDeclared : store::Precision::kLossless;
   config->backup_directory = node.Get("backup_directory").String();
   config->pipeline.sync_interval = node.Get("sync_interval")
                                        .Duration(Between(absl::Milliseconds(10), absl::Minutes(10)),
@@ -43,8 +44,8 @@ void ReadStore(const YamlNode& node, Config* config) {
 }
 
 // 0: no limit.
-void ReadRetention(const YamlNode& node, Config* config) {
-  RetentionOptions& retention = config->retention;
+void ReadRetention(const yaml::YamlNode& node, Config* config) {
+  store::RetentionOptions& retention = config->retention;
   const auto age = [&node](const char* key) {
     return node.Get(key).Duration(Between(absl::ZeroDuration(), absl::Hours(24 * 3650)));
   };
@@ -60,9 +61,9 @@ void ReadRetention(const YamlNode& node, Config* config) {
       node.Get("interval").Duration(Between(absl::Seconds(1), absl::Hours(24)), retention.interval);
 }
 
-void ReadGrpc(const YamlNode& node, Config* config) {
+void ReadGrpc(const yaml::YamlNode& node, Config* config) {
   config->grpc_listen = node.Get("listen").String(config->grpc_listen);
-  IngestLimits& limits = config->ingest.limits;
+  ingest::IngestLimits& limits = config->ingest.limits;
   limits.message_bytes_max =
       node.Get("message_max").Bytes({64 << 10, 1 * kGiB}, limits.message_bytes_max);
   // Less than two messages, and one that is being read would hold up all the others.
@@ -76,7 +77,7 @@ void ReadGrpc(const YamlNode& node, Config* config) {
       node.Get("streams_per_run_max").Int({1, 1 << 20}, limits.streams_per_run_max));
 }
 
-void ReadHttp(const YamlNode& node, Config* config) {
+void ReadHttp(const yaml::YamlNode& node, Config* config) {
   config->http.listen = node.Get("listen").String(config->http.listen);
   config->http.threads = static_cast<size_t>(
       node.Get("threads").Int({1, 256}, static_cast<int64_t>(config->http.threads)));
@@ -84,8 +85,8 @@ void ReadHttp(const YamlNode& node, Config* config) {
   config->actions_over_http = node.Get("actions").Bool(config->actions_over_http);
 }
 
-void ReadMerge(const YamlNode& node, Config* config) {
-  OpenSteps::Options& steps = config->pipeline.run.open_steps;
+void ReadMerge(const yaml::YamlNode& node, Config* config) {
+  merge::OpenSteps::Options& steps = config->pipeline.run.open_steps;
   steps.lateness = node.Get("lateness")
                        .Duration(Between(absl::Milliseconds(10), absl::Hours(24)), steps.lateness);
   steps.open_steps_max = static_cast<size_t>(
@@ -94,13 +95,13 @@ void ReadMerge(const YamlNode& node, Config* config) {
   steps.bytes_max = node.Get("bytes_max").Bytes({1 * kMiB, 64 * kGiB}, steps.bytes_max);
 }
 
-void ReadLimits(const YamlNode& node, Config* config) {
-  Pipeline::Options& pipeline = config->pipeline;
+void ReadLimits(const yaml::YamlNode& node, Config* config) {
+  pipeline::Pipeline::Options& pipeline = config->pipeline;
   pipeline.runs_max = static_cast<size_t>(
       node.Get("runs_max").Int({1, 1 << 20}, static_cast<int64_t>(pipeline.runs_max)));
   pipeline.queue_bytes_max =
       node.Get("queue_bytes_max").Bytes({1 * kMiB, 16 * kGiB}, pipeline.queue_bytes_max);
-  IngestLimits& ingest = config->ingest.limits;
+  ingest::IngestLimits& ingest = config->ingest.limits;
   ingest.client_streams_max = static_cast<uint32_t>(
       node.Get("client_streams_max").Int({0, 1 << 20}, ingest.client_streams_max));
   ingest.client_runs_max =
@@ -111,12 +112,12 @@ void ReadLimits(const YamlNode& node, Config* config) {
       node.Get("snapshot_bytes_max").Bytes({1 * kMiB, 64 * kGiB}, pipeline.run.snapshots.bytes_max);
 }
 
-void ReadMetrics(const YamlNode& node, Config* config) {
+void ReadMetrics(const yaml::YamlNode& node, Config* config) {
   config->snapshot.top_k =
       static_cast<uint32_t>(node.Get("top_k").Int({0, 64}, config->snapshot.top_k));
   config->exporter.series_max =
       static_cast<size_t>(node.Get("series_max")
-                              .Int({100, static_cast<int64_t>(Exporter::kSeriesLimit)},
+                              .Int({100, static_cast<int64_t>(exporter::Exporter::kSeriesLimit)},
                                    static_cast<int64_t>(config->exporter.series_max)));
   config->snapshot.finished_stay = node.Get("ended_runs_for")
                                        .Duration(Between(absl::ZeroDuration(), absl::Hours(8760)),
@@ -129,14 +130,14 @@ void ReadMetrics(const YamlNode& node, Config* config) {
 // "5s"; absl would write "1h0m0s" for an hour, which LoadConfig reads as well.
 std::string Text(absl::Duration duration) { return absl::FormatDuration(duration); }
 
-absl::string_view Text(Precision precision) {
-  return precision == Precision::kDeclared ? "declared" : "lossless";
+absl::string_view Text(store::Precision precision) {
+  return precision == store::Precision::kDeclared ? "declared" : "lossless";
 }
 
 // What FormatConfig wrote, by "section.key" and, of what is no section, by "key".
 std::map<std::string, std::string> ByKey(const std::string& text) {
   std::map<std::string, std::string> values;
-  YamlDocument document("config", text);
+  yaml::YamlDocument document("config", text);
   for (const auto& [name, node] : document.root().Entries()) {
     const auto entries = node.Entries();
     if (entries.empty()) values[name] = node.Canonical();
@@ -152,8 +153,8 @@ std::map<std::string, std::string> ByKey(const std::string& text) {
 absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view text) {
   Config config;
   config.http.listen = std::string(kDefaultHttpListen);
-  YamlDocument document(name, text);
-  const YamlNode root = document.root();
+  yaml::YamlDocument document(name, text);
+  const yaml::YamlNode root = document.root();
   config.store.directory = root.Get("data_directory").String();
   ReadGrpc(root.Get("grpc"), &config);
   ReadHttp(root.Get("http"), &config);
@@ -167,10 +168,10 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
   config.rules = root.Get("rules").Strings();
   config.notifiers = ReadNotifiers(root.Get("notifiers"));
   config.remote_writes = ReadRemoteWrites(root.Get("remote_write"));
-  const YamlNode external_url = root.Get("external_url");
+  const yaml::YamlNode external_url = root.Get("external_url");
   config.external_url = external_url.String();
   if (const std::string wrong =
-          config.external_url.empty() ? "" : CheckPlainUrl(config.external_url);
+          config.external_url.empty() ? "" : notify::CheckPlainUrl(config.external_url);
       !wrong.empty()) {
     external_url.Error(
         absl::StrCat("this URL is ", wrong, "; allowed is http(s)://HOST[:PORT][/PATH]"));
@@ -186,7 +187,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view tex
 
 absl::StatusOr<Config> LoadConfig(const std::string& path) {
   std::string text;
-  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(path, &text));
+  FORESHOCK_RETURN_IF_ERROR(yaml::ReadYamlFile(path, &text));
   return ParseConfig(path, text);
 }
 
@@ -213,8 +214,8 @@ absl::StatusOr<std::string> CheckExposure(const Config& config) {
 }
 
 std::string FormatConfig(const Config& config) {
-  const OpenSteps::Options& merge = config.pipeline.run.open_steps;
-  const RetentionOptions& retention = config.retention;
+  const merge::OpenSteps::Options& merge = config.pipeline.run.open_steps;
+  const store::RetentionOptions& retention = config.retention;
   std::string rules;
   for (const std::string& file : config.rules) absl::StrAppend(&rules, "\n  - ", file);
   return absl::StrCat("data_directory: ", config.store.directory,                             //
@@ -277,4 +278,4 @@ std::vector<std::string> ChangedKeys(const Config& before, const Config& after) 
   return changed;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::config

@@ -24,29 +24,29 @@
 #include "daemon/store/retention.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::config {
 
 inline constexpr absl::string_view kDefaultGrpcListen = "127.0.0.1:7317";
 inline constexpr absl::string_view kDefaultHttpListen = "127.0.0.1:7318";
 
 struct Config {
-  StoreOptions store;
-  RetentionOptions retention;
+  store::StoreOptions store;
+  store::RetentionOptions retention;
   std::string backup_directory;  // empty: no backups over the network
-  Pipeline::Options pipeline;
-  HttpOptions http;
-  IngestService::Options ingest;
+  pipeline::Pipeline::Options pipeline;
+  http::HttpOptions http;
+  ingest::IngestService::Options ingest;
   std::string grpc_listen = std::string(kDefaultGrpcListen);
   uint64_t grpc_memory_bytes_max = uint64_t{1} << 30;
-  bool reload_over_http = false;  // POST /-/reload
-  bool actions_over_http = true;  // POST /api/v1/...: acknowledge, silence
-  TlsOptions tls;                 // of both ports
-  AccessOptions access;           // the tokens are reloadable
-  SnapshotOptions snapshot;       // what /metrics shows of the runs
-  ExporterOptions exporter;
-  std::vector<std::string> rules;          // files; reloadable
-  std::vector<NotifierOptions> notifiers;  // reloadable
-  std::vector<RemoteWriteOptions> remote_writes;
+  bool reload_over_http = false;       // POST /-/reload
+  bool actions_over_http = true;       // POST /api/v1/...: acknowledge, silence
+  security::TlsOptions tls;            // of both ports
+  AccessOptions access;                // the tokens are reloadable
+  exporter::SnapshotOptions snapshot;  // what /metrics shows of the runs
+  exporter::ExporterOptions exporter;
+  std::vector<std::string> rules;                  // files; reloadable
+  std::vector<notify::NotifierOptions> notifiers;  // reloadable
+  std::vector<remote_write::RemoteWriteOptions> remote_writes;
   std::string external_url;        // of this daemon, for links in messages; reloadable
   std::string log_level = "info";  // reloadable
   absl::Duration shutdown_deadline = absl::Seconds(10);
@@ -68,4 +68,4 @@ std::string FormatConfig(const Config& config);
 // The keys in which they differ, as docs/config.md names them: "grpc.listen", "remote_write".
 std::vector<std::string> ChangedKeys(const Config& before, const Config& after);
 
-}  // namespace foreshock
+}  // namespace foreshock::config

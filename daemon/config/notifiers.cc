@@ -9,54 +9,54 @@
 #include "daemon/config/receiver.h"
 #include "daemon/notify/pagerduty.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
-constexpr std::array<std::pair<absl::string_view, NotifierType>, 5> kTypes = {{
-    {"log", NotifierType::kLog},
-    {"alertmanager", NotifierType::kAlertmanager},
-    {"pagerduty", NotifierType::kPagerDuty},
-    {"webhook", NotifierType::kWebhook},
-    {"slack", NotifierType::kSlack},
+constexpr std::array<std::pair<absl::string_view, notify::NotifierType>, 5> kTypes = {{
+    {"log", notify::NotifierType::kLog},
+    {"alertmanager", notify::NotifierType::kAlertmanager},
+    {"pagerduty", notify::NotifierType::kPagerDuty},
+    {"webhook", notify::NotifierType::kWebhook},
+    {"slack", notify::NotifierType::kSlack},
 }};
 constexpr int64_t kMessagesPerHour = 60;  // of those that interrupt people
 
-NotifierType TypeNamed(absl::string_view name) {
+notify::NotifierType TypeNamed(absl::string_view name) {
   for (const auto& [word, type] : kTypes) {
     if (word == name) return type;
   }
-  return NotifierType::kLog;
+  return notify::NotifierType::kLog;
 }
 
-absl::string_view NameOfType(NotifierType type) {
+absl::string_view NameOfType(notify::NotifierType type) {
   for (const auto& [word, known] : kTypes) {
     if (known == type) return word;
   }
   return "";
 }
 
-NotifierOptions DefaultsOf(NotifierType type) {
-  NotifierOptions options;
+notify::NotifierOptions DefaultsOf(notify::NotifierType type) {
+  notify::NotifierOptions options;
   options.type = type;
   options.name = std::string(NameOfType(type));
   switch (type) {
-    case NotifierType::kLog:
+    case notify::NotifierType::kLog:
       break;
-    case NotifierType::kAlertmanager:
-      options.severity_min = Severity::kWarning;
+    case notify::NotifierType::kAlertmanager:
+      options.severity_min = notify::Severity::kWarning;
       options.resend = absl::Minutes(1);
       break;
-    case NotifierType::kPagerDuty:
-      options.severity_min = Severity::kCritical;
+    case notify::NotifierType::kPagerDuty:
+      options.severity_min = notify::Severity::kCritical;
       options.group_wait = absl::Seconds(5);
       options.messages_per_hour_max = kMessagesPerHour;
       break;
-    case NotifierType::kWebhook:
-      options.severity_min = Severity::kWarning;
+    case notify::NotifierType::kWebhook:
+      options.severity_min = notify::Severity::kWarning;
       options.group_wait = absl::Seconds(5);
       break;
-    case NotifierType::kSlack:
-      options.severity_min = Severity::kWarning;
+    case notify::NotifierType::kSlack:
+      options.severity_min = notify::Severity::kWarning;
       options.group_wait = absl::Seconds(5);
       options.messages_per_hour_max = kMessagesPerHour;
       break;
@@ -65,8 +65,8 @@ NotifierOptions DefaultsOf(NotifierType type) {
 }
 
 // On where it is known where they go.
-void ReadChangeEvents(const YamlNode& node, NotifierOptions* options) {
-  const bool known = options->urls.empty() || !ChangeUrl(options->urls.front()).empty();
+void ReadChangeEvents(const yaml::YamlNode& node, notify::NotifierOptions* options) {
+  const bool known = options->urls.empty() || !notify::ChangeUrl(options->urls.front()).empty();
   options->change_events = node.Bool(known);
   if (options->change_events && !known) {
     node.Error("change events go to .../change/enqueue, but `url` does not end in /enqueue");
@@ -74,15 +74,15 @@ void ReadChangeEvents(const YamlNode& node, NotifierOptions* options) {
 }
 
 // What only some types have; a key of another type is an unknown one.
-void ReadReceiver(const YamlNode& node, NotifierOptions* options) {
-  if (options->type == NotifierType::kLog) return;
+void ReadReceiver(const yaml::YamlNode& node, notify::NotifierOptions* options) {
+  if (options->type == notify::NotifierType::kLog) return;
   ReadHttpClient(node, &options->http);
   switch (options->type) {
-    case NotifierType::kLog:
+    case notify::NotifierType::kLog:
       break;
-    case NotifierType::kAlertmanager: {
-      const YamlNode urls = node.Require("urls");
-      for (const YamlNode& url : urls.Items()) options->urls.push_back(ReadPlainUrl(url));
+    case notify::NotifierType::kAlertmanager: {
+      const yaml::YamlNode urls = node.Require("urls");
+      for (const yaml::YamlNode& url : urls.Items()) options->urls.push_back(ReadPlainUrl(url));
       if (urls.present() && options->urls.empty()) {
         urls.Error("there is no URL; name every replica of Alertmanager");
       }
@@ -91,8 +91,8 @@ void ReadReceiver(const YamlNode& node, NotifierOptions* options) {
       options->bearer_token = ReadSecretSource(node, "bearer_token");
       break;
     }
-    case NotifierType::kPagerDuty:
-      if (const YamlNode url = node.Get("url"); url.present()) {
+    case notify::NotifierType::kPagerDuty:
+      if (const yaml::YamlNode url = node.Get("url"); url.present()) {
         options->urls.push_back(ReadPlainUrl(url));
       }
       ReadChangeEvents(node.Get("change_events"), options);
@@ -101,8 +101,8 @@ void ReadReceiver(const YamlNode& node, NotifierOptions* options) {
         node.Error("pagerduty needs routing_key_file or routing_key_env");
       }
       break;
-    case NotifierType::kWebhook: {
-      const YamlNode url = node.Get("url");
+    case notify::NotifierType::kWebhook: {
+      const yaml::YamlNode url = node.Get("url");
       options->url = ReadSecretSource(node, "url");
       if (url.present()) options->urls.push_back(ReadPlainUrl(url));
       if (url.present() == options->url.given()) {
@@ -110,7 +110,7 @@ void ReadReceiver(const YamlNode& node, NotifierOptions* options) {
       }
       options->hmac_secret = ReadSecretSource(node, "hmac_secret");
       options->template_file = node.Get("template_file").String();
-      const YamlNode content_type = node.Get("content_type");
+      const yaml::YamlNode content_type = node.Get("content_type");
       options->content_type = content_type.String(options->content_type);
       if (content_type.present() &&
           (options->template_file.empty() || !absl::StrContains(options->content_type, "/") ||
@@ -121,31 +121,32 @@ void ReadReceiver(const YamlNode& node, NotifierOptions* options) {
       options->bearer_token = ReadSecretSource(node, "bearer_token");
       break;
     }
-    case NotifierType::kSlack:
+    case notify::NotifierType::kSlack:
       options->url = ReadSecretSource(node, "url");
       if (!options->url.given()) node.Error("slack needs url_file or url_env");
       break;
   }
 }
 
-NotifierOptions ReadNotifier(const YamlNode& node, std::set<std::string>* names) {
+notify::NotifierOptions ReadNotifier(const yaml::YamlNode& node, std::set<std::string>* names) {
   std::vector<absl::string_view> types;
   for (const auto& [word, type] : kTypes) types.push_back(word);
-  NotifierOptions options = DefaultsOf(TypeNamed(node.Require("type").Word(types)));
+  notify::NotifierOptions options = DefaultsOf(TypeNamed(node.Require("type").Word(types)));
   options.name = ReadReceiverName(node.Get("name"), "a notifier", options.name, names);
   const std::string severity =
       node.Get("severity_min")
-          .Word({"info", "warning", "critical"}, SeverityName(options.severity_min));
-  options.severity_min = ParseSeverity(severity).value_or(options.severity_min);
-  for (const YamlNode& text : node.Get("match").Items()) {
-    const absl::StatusOr<LabelMatcher> matcher = LabelMatcher::Parse(text.String());
+          .Word({"info", "warning", "critical"}, notify::SeverityName(options.severity_min));
+  options.severity_min = notify::ParseSeverity(severity).value_or(options.severity_min);
+  for (const yaml::YamlNode& text : node.Get("match").Items()) {
+    const absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text.String());
     if (matcher.ok()) {
       options.match.push_back(*matcher);
     } else {
       text.Error(matcher.status().message());
     }
   }
-  if (options.type != NotifierType::kLog && options.type != NotifierType::kAlertmanager) {
+  if (options.type != notify::NotifierType::kLog &&
+      options.type != notify::NotifierType::kAlertmanager) {
     options.group_wait =
         node.Get("group_wait").Duration({absl::ZeroDuration(), absl::Hours(1)}, options.group_wait);
     options.messages_per_hour_max =
@@ -157,36 +158,36 @@ NotifierOptions ReadNotifier(const YamlNode& node, std::set<std::string>* names)
 
 }  // namespace
 
-std::vector<NotifierOptions> ReadNotifiers(const YamlNode& list) {
-  if (!list.present()) return {DefaultsOf(NotifierType::kLog)};
-  std::vector<NotifierOptions> notifiers;
+std::vector<notify::NotifierOptions> ReadNotifiers(const yaml::YamlNode& list) {
+  if (!list.present()) return {DefaultsOf(notify::NotifierType::kLog)};
+  std::vector<notify::NotifierOptions> notifiers;
   std::set<std::string> names;
-  for (const YamlNode& item : list.Items()) notifiers.push_back(ReadNotifier(item, &names));
+  for (const yaml::YamlNode& item : list.Items()) notifiers.push_back(ReadNotifier(item, &names));
   return notifiers;
 }
 
-std::string FormatNotifiers(const std::vector<NotifierOptions>& notifiers) {
+std::string FormatNotifiers(const std::vector<notify::NotifierOptions>& notifiers) {
   if (notifiers.empty()) return " []";
   std::string text;
-  for (const NotifierOptions& options : notifiers) {
+  for (const notify::NotifierOptions& options : notifiers) {
     ReceiverText item;
     item.Add("type", NameOfType(options.type));
     item.Add("name", options.name);
-    item.Add("severity_min", SeverityName(options.severity_min));
+    item.Add("severity_min", notify::SeverityName(options.severity_min));
     std::vector<std::string> match;
-    for (const LabelMatcher& matcher : options.match) match.push_back(matcher.text());
+    for (const base::LabelMatcher& matcher : options.match) match.push_back(matcher.text());
     item.AddList("match", match);
-    if (options.type == NotifierType::kAlertmanager) {
+    if (options.type == notify::NotifierType::kAlertmanager) {
       item.AddList("urls", options.urls);
       item.Add("resend", absl::FormatDuration(options.resend));
-    } else if (options.type != NotifierType::kLog) {
+    } else if (options.type != notify::NotifierType::kLog) {
       item.Add("group_wait", absl::FormatDuration(options.group_wait));
       item.Add("messages_per_hour_max", absl::StrCat(options.messages_per_hour_max));
       if (!options.urls.empty()) item.AddQuoted("url", options.urls.front());
     }
-    if (options.type != NotifierType::kLog) {
+    if (options.type != notify::NotifierType::kLog) {
       item.AddSource("url", options.url);
-      if (options.type == NotifierType::kPagerDuty) {
+      if (options.type == notify::NotifierType::kPagerDuty) {
         item.Add("change_events", options.change_events ? "true" : "false");
       }
       item.AddSource("routing_key", options.routing_key);
@@ -201,4 +202,4 @@ std::string FormatNotifiers(const std::vector<NotifierOptions>& notifiers) {
   return text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::config

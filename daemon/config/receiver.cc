@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
 constexpr size_t kReceiverNameMax = 64;
@@ -16,7 +16,7 @@ std::string Quoted(absl::string_view text) {
 
 }  // namespace
 
-std::string ReadReceiverName(const YamlNode& node, absl::string_view what,
+std::string ReadReceiverName(const yaml::YamlNode& node, absl::string_view what,
                              absl::string_view fallback, std::set<std::string>* names) {
   const std::string name = node.String(fallback);
   bool good = !name.empty() && name.size() <= kReceiverNameMax;
@@ -32,9 +32,9 @@ std::string ReadReceiverName(const YamlNode& node, absl::string_view what,
   return name;
 }
 
-std::string ReadPlainUrl(const YamlNode& node) {
+std::string ReadPlainUrl(const yaml::YamlNode& node) {
   const std::string url = node.String();
-  if (const std::string wrong = node.present() ? CheckPlainUrl(url) : ""; !wrong.empty()) {
+  if (const std::string wrong = node.present() ? notify::CheckPlainUrl(url) : ""; !wrong.empty()) {
     // The URL itself may hold what nobody is to see.
     node.Error(absl::StrCat("this URL is ", wrong,
                             "; allowed is http(s)://HOST[:PORT][/PATH]; one with a secret in it "
@@ -43,9 +43,9 @@ std::string ReadPlainUrl(const YamlNode& node) {
   return url;
 }
 
-SecretSource ReadSecretSource(const YamlNode& node, absl::string_view key) {
-  SecretSource source;
-  const YamlNode env = node.Get(absl::StrCat(key, "_env"));
+notify::SecretSource ReadSecretSource(const yaml::YamlNode& node, absl::string_view key) {
+  notify::SecretSource source;
+  const yaml::YamlNode env = node.Get(absl::StrCat(key, "_env"));
   source.file = node.Get(absl::StrCat(key, "_file")).String();
   source.env = env.String();
   if (!source.file.empty() && !source.env.empty()) {
@@ -54,14 +54,15 @@ SecretSource ReadSecretSource(const YamlNode& node, absl::string_view key) {
   return source;
 }
 
-void ReadHttpClient(const YamlNode& node, HttpClientOptions* http) {
+void ReadHttpClient(const yaml::YamlNode& node, notify::HttpClientOptions* http) {
   http->ca_file = node.Get("ca_file").String();
-  const YamlNode proxy = node.Get("proxy");
+  const yaml::YamlNode proxy = node.Get("proxy");
   http->proxy = proxy.String();
-  if (const std::string wrong = proxy.present() ? CheckPlainUrl(http->proxy) : ""; !wrong.empty()) {
+  if (const std::string wrong = proxy.present() ? notify::CheckPlainUrl(http->proxy) : "";
+      !wrong.empty()) {
     proxy.Error(absl::StrCat("this URL is ", wrong, "; allowed is http(s)://HOST:PORT"));
   }
-  constexpr YamlRange<absl::Duration> kRange = {absl::Milliseconds(10), absl::Minutes(5)};
+  constexpr yaml::YamlRange<absl::Duration> kRange = {absl::Milliseconds(10), absl::Minutes(5)};
   http->connect_timeout = node.Get("connect_timeout").Duration(kRange, http->connect_timeout);
   http->timeout = node.Get("timeout").Duration(kRange, http->timeout);
 }
@@ -91,16 +92,16 @@ void ReceiverText::AddMap(absl::string_view key,
   Add(key, absl::StrCat("{", absl::StrJoin(entries, ", ", quoted), "}"));
 }
 
-void ReceiverText::AddSource(absl::string_view key, const SecretSource& source) {
+void ReceiverText::AddSource(absl::string_view key, const notify::SecretSource& source) {
   AddQuoted(absl::StrCat(key, "_file"), source.file);
   AddQuoted(absl::StrCat(key, "_env"), source.env);
 }
 
-void ReceiverText::AddHttpClient(const HttpClientOptions& http) {
+void ReceiverText::AddHttpClient(const notify::HttpClientOptions& http) {
   AddQuoted("ca_file", http.ca_file);
   AddQuoted("proxy", http.proxy);
   Add("connect_timeout", absl::FormatDuration(http.connect_timeout));
   Add("timeout", absl::FormatDuration(http.timeout));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::config

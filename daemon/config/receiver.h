@@ -12,18 +12,18 @@
 #include "daemon/notify/secret.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::config {
 
 // The label on metrics: letters, digits, '-' and '_', in no other entry of the list. `what` is it,
 // in messages: "a notifier".
-std::string ReadReceiverName(const YamlNode& node, absl::string_view what,
+std::string ReadReceiverName(const yaml::YamlNode& node, absl::string_view what,
                              absl::string_view fallback, std::set<std::string>* names);
 // A URL in plain sight; "" where there is none.
-std::string ReadPlainUrl(const YamlNode& node);
+std::string ReadPlainUrl(const yaml::YamlNode& node);
 // KEY_file or KEY_env.
-SecretSource ReadSecretSource(const YamlNode& node, absl::string_view key);
+notify::SecretSource ReadSecretSource(const yaml::YamlNode& node, absl::string_view key);
 // ca_file, proxy, connect_timeout, timeout.
-void ReadHttpClient(const YamlNode& node, HttpClientOptions* http);
+void ReadHttpClient(const yaml::YamlNode& node, notify::HttpClientOptions* http);
 
 // One item of a list as the readers above would read it.
 class ReceiverText {
@@ -33,12 +33,12 @@ class ReceiverText {
   void AddList(absl::string_view key, const std::vector<std::string>& values);  // likewise
   void AddMap(absl::string_view key,
               const std::vector<std::pair<std::string, std::string>>& entries);  // likewise
-  void AddSource(absl::string_view key, const SecretSource& source);
-  void AddHttpClient(const HttpClientOptions& http);
+  void AddSource(absl::string_view key, const notify::SecretSource& source);
+  void AddHttpClient(const notify::HttpClientOptions& http);
   std::string Take() && { return std::move(text_); }
 
  private:
   std::string text_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::config

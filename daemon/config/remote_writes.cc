@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/config/receiver.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
 constexpr uint64_t kQueueBytesMin = 64u << 10;
@@ -22,7 +22,7 @@ bool IsLabelName(absl::string_view name) {
   return !absl::StartsWith(name, "__");
 }
 
-void ReadLabels(const YamlNode& node, RemoteWriteOptions* options) {
+void ReadLabels(const yaml::YamlNode& node, remote_write::RemoteWriteOptions* options) {
   for (const auto& [name, value] : node.Entries()) {
     if (!IsLabelName(name)) {
       value.Error(
@@ -35,7 +35,7 @@ void ReadLabels(const YamlNode& node, RemoteWriteOptions* options) {
 }
 
 // What we set ourselves, and what carries a secret, is not to be set here.
-void ReadHeaders(const YamlNode& node, RemoteWriteOptions* options) {
+void ReadHeaders(const yaml::YamlNode& node, remote_write::RemoteWriteOptions* options) {
   for (const auto& [name, value] : node.Entries()) {
     const std::string text = value.String();
     bool good = !name.empty();
@@ -57,9 +57,9 @@ void ReadHeaders(const YamlNode& node, RemoteWriteOptions* options) {
   }
 }
 
-void ReadAuthentication(const YamlNode& node, RemoteWriteOptions* options) {
+void ReadAuthentication(const yaml::YamlNode& node, remote_write::RemoteWriteOptions* options) {
   options->bearer_token = ReadSecretSource(node, "bearer_token");
-  const YamlNode username = node.Get("username");
+  const yaml::YamlNode username = node.Get("username");
   options->username = username.String();
   options->password = ReadSecretSource(node, "password");
   if (options->username.empty() == options->password.given()) {
@@ -71,10 +71,11 @@ void ReadAuthentication(const YamlNode& node, RemoteWriteOptions* options) {
   if (absl::StrContains(options->username, ":")) username.Error("a username has no ':'");
 }
 
-RemoteWriteOptions ReadRemoteWrite(const YamlNode& node, std::set<std::string>* names) {
-  RemoteWriteOptions options;
+remote_write::RemoteWriteOptions ReadRemoteWrite(const yaml::YamlNode& node,
+                                                 std::set<std::string>* names) {
+  remote_write::RemoteWriteOptions options;
   options.name = ReadReceiverName(node.Get("name"), "a remote_write", options.name, names);
-  const YamlNode url = node.Get("url");
+  const yaml::YamlNode url = node.Get("url");
   options.url = ReadPlainUrl(url);
   options.url_source = ReadSecretSource(node, "url");
   if (url.present() == options.url_source.given()) {
@@ -93,17 +94,17 @@ RemoteWriteOptions ReadRemoteWrite(const YamlNode& node, std::set<std::string>* 
 
 }  // namespace
 
-std::vector<RemoteWriteOptions> ReadRemoteWrites(const YamlNode& list) {
-  std::vector<RemoteWriteOptions> all;
+std::vector<remote_write::RemoteWriteOptions> ReadRemoteWrites(const yaml::YamlNode& list) {
+  std::vector<remote_write::RemoteWriteOptions> all;
   std::set<std::string> names;
-  for (const YamlNode& item : list.Items()) all.push_back(ReadRemoteWrite(item, &names));
+  for (const yaml::YamlNode& item : list.Items()) all.push_back(ReadRemoteWrite(item, &names));
   return all;
 }
 
-std::string FormatRemoteWrites(const std::vector<RemoteWriteOptions>& all) {
+std::string FormatRemoteWrites(const std::vector<remote_write::RemoteWriteOptions>& all) {
   if (all.empty()) return " []";
   std::string text;
-  for (const RemoteWriteOptions& options : all) {
+  for (const remote_write::RemoteWriteOptions& options : all) {
     ReceiverText item;
     item.Add("name", options.name);
     item.AddQuoted("url", options.url);
@@ -122,4 +123,4 @@ std::string FormatRemoteWrites(const std::vector<RemoteWriteOptions>& all) {
   return text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::config

@@ -7,12 +7,12 @@
 #include "daemon/remote_write/options.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::config {
 
 // Mistakes are recorded in the document.
-std::vector<RemoteWriteOptions> ReadRemoteWrites(const YamlNode& list);
+std::vector<remote_write::RemoteWriteOptions> ReadRemoteWrites(const yaml::YamlNode& list);
 
 // As ReadRemoteWrites would read it; of secrets the place where they stand.
-std::string FormatRemoteWrites(const std::vector<RemoteWriteOptions>& all);
+std::string FormatRemoteWrites(const std::vector<remote_write::RemoteWriteOptions>& all);
 
-}  // namespace foreshock
+}  // namespace foreshock::config

@@ -10,7 +10,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/security/address.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
 std::string QuotedPath(absl::string_view text) {
@@ -20,7 +20,8 @@ std::string QuotedPath(absl::string_view text) {
 constexpr size_t kTokensMax = 1000;
 constexpr size_t kTokenNameMax = 64;
 
-void ReadTokenName(const YamlNode& node, std::set<std::string>* names, TokenGrant* grant) {
+void ReadTokenName(const yaml::YamlNode& node, std::set<std::string>* names,
+                   security::TokenGrant* grant) {
   grant->name = node.String();
   bool good = !grant->name.empty() && grant->name.size() <= kTokenNameMax;
   for (const char c : grant->name) {
@@ -35,10 +36,10 @@ void ReadTokenName(const YamlNode& node, std::set<std::string>* names, TokenGran
   }
 }
 
-void ReadTokenHash(const YamlNode& node, TokenGrant* grant) {
+void ReadTokenHash(const yaml::YamlNode& node, security::TokenGrant* grant) {
   if (!node.present()) return;  // Require has said so
   // What stands there may be the token itself, which nobody is to see.
-  const std::optional<TokenHash> hash = ParseTokenHash(node.String());
+  const std::optional<security::TokenHash> hash = security::ParseTokenHash(node.String());
   if (!hash.has_value()) {
     node.Error(
         "this is no SHA-256: allowed are 64 hexadecimal digits, as `foreshock token new` "
@@ -48,9 +49,9 @@ void ReadTokenHash(const YamlNode& node, TokenGrant* grant) {
   grant->hash = *hash;
 }
 
-void ReadTokenRuns(const YamlNode& node, TokenGrant* grant) {
-  for (const YamlNode& text : node.Items()) {
-    const absl::StatusOr<LabelMatcher> matcher = LabelMatcher::Parse(text.String());
+void ReadTokenRuns(const yaml::YamlNode& node, security::TokenGrant* grant) {
+  for (const yaml::YamlNode& text : node.Items()) {
+    const absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text.String());
     if (!matcher.ok()) {
       text.Error(matcher.status().message());
     } else if (matcher->label() != "run") {
@@ -60,20 +61,20 @@ void ReadTokenRuns(const YamlNode& node, TokenGrant* grant) {
       grant->runs.push_back(*matcher);
     }
   }
-  if (node.present() && !grant->Allows(Role::kPush)) {
+  if (node.present() && !grant->Allows(security::Role::kPush)) {
     node.Error("match is for tokens with the role push; read, operate and admin are for all runs");
   }
 }
 
-TokenGrant ReadToken(const YamlNode& node, std::set<std::string>* names) {
-  TokenGrant grant;
+security::TokenGrant ReadToken(const yaml::YamlNode& node, std::set<std::string>* names) {
+  security::TokenGrant grant;
   ReadTokenName(node.Require("name"), names, &grant);
   ReadTokenHash(node.Require("sha256"), &grant);
-  const YamlNode roles = node.Require("roles");
-  for (const YamlNode& role : roles.Items()) {
-    const std::string word = role.Word(kRoleNames, kRoleNames[0]);
-    for (size_t i = 0; i < kRoleNames.size(); ++i) {
-      if (word == kRoleNames[i]) grant.roles.push_back(static_cast<Role>(i));
+  const yaml::YamlNode roles = node.Require("roles");
+  for (const yaml::YamlNode& role : roles.Items()) {
+    const std::string word = role.Word(security::kRoleNames, security::kRoleNames[0]);
+    for (size_t i = 0; i < security::kRoleNames.size(); ++i) {
+      if (word == security::kRoleNames[i]) grant.roles.push_back(static_cast<security::Role>(i));
     }
   }
   if (roles.present() && grant.roles.empty()) {
@@ -85,13 +86,13 @@ TokenGrant ReadToken(const YamlNode& node, std::set<std::string>* names) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<TokenGrant>> ParseTokens(absl::string_view name,
-                                                    absl::string_view text) {
-  YamlDocument document(name, text);
-  const YamlNode list = document.root().Require("tokens");
-  std::vector<TokenGrant> grants;
+absl::StatusOr<std::vector<security::TokenGrant>> ParseTokens(absl::string_view name,
+                                                              absl::string_view text) {
+  yaml::YamlDocument document(name, text);
+  const yaml::YamlNode list = document.root().Require("tokens");
+  std::vector<security::TokenGrant> grants;
   std::set<std::string> names;
-  for (const YamlNode& item : list.Items()) grants.push_back(ReadToken(item, &names));
+  for (const yaml::YamlNode& item : list.Items()) grants.push_back(ReadToken(item, &names));
   if (grants.size() > kTokensMax) {
     list.Error(absl::StrCat("there are ", grants.size(), " tokens; allowed are ", kTokensMax));
   }
@@ -99,17 +100,17 @@ absl::StatusOr<std::vector<TokenGrant>> ParseTokens(absl::string_view name,
   return grants;
 }
 
-absl::StatusOr<std::vector<TokenGrant>> ReadTokens(const std::string& path) {
+absl::StatusOr<std::vector<security::TokenGrant>> ReadTokens(const std::string& path) {
   std::string text;
-  FORESHOCK_RETURN_IF_ERROR(ReadYamlFile(path, &text));
+  FORESHOCK_RETURN_IF_ERROR(yaml::ReadYamlFile(path, &text));
   return ParseTokens(path, text);
 }
 
-TlsOptions ReadTlsOptions(const YamlNode& node) {
-  TlsOptions options;
-  const YamlNode cert = node.Get("cert_file");
-  const YamlNode key = node.Get("key_file");
-  const YamlNode client_ca = node.Get("client_ca_file");
+security::TlsOptions ReadTlsOptions(const yaml::YamlNode& node) {
+  security::TlsOptions options;
+  const yaml::YamlNode cert = node.Get("cert_file");
+  const yaml::YamlNode key = node.Get("key_file");
+  const yaml::YamlNode client_ca = node.Get("client_ca_file");
   options.cert_file = cert.String();
   options.key_file = key.String();
   options.client_ca_file = client_ca.String();
@@ -125,23 +126,23 @@ TlsOptions ReadTlsOptions(const YamlNode& node) {
   options.grpc_client_cert = !options.client_ca_file.empty() && where != "http";
   options.http_client_cert = !options.client_ca_file.empty() && where != "grpc";
   if (!options.given()) return options;
-  TlsFile at_fault = TlsFile::kCert;
-  if (const absl::Status status = ReadTls(options, &at_fault).status(); !status.ok()) {
-    const YamlNode& wrong = at_fault == TlsFile::kCert  ? cert
-                            : at_fault == TlsFile::kKey ? key
-                                                        : client_ca;
+  security::TlsFile at_fault = security::TlsFile::kCert;
+  if (const absl::Status status = security::ReadTls(options, &at_fault).status(); !status.ok()) {
+    const yaml::YamlNode& wrong = at_fault == security::TlsFile::kCert  ? cert
+                                  : at_fault == security::TlsFile::kKey ? key
+                                                                        : client_ca;
     wrong.Error(status.message());
   }
   return options;
 }
 
-AccessOptions ReadAccessOptions(const YamlNode& node) {
+AccessOptions ReadAccessOptions(const yaml::YamlNode& node) {
   AccessOptions options;
-  const YamlNode file = node.Get("tokens_file");
+  const yaml::YamlNode file = node.Get("tokens_file");
   options.tokens_file = file.String();
   options.insecure = node.Get("insecure").Bool();
   if (options.tokens_file.empty()) return options;
-  absl::StatusOr<std::vector<TokenGrant>> tokens = ReadTokens(options.tokens_file);
+  absl::StatusOr<std::vector<security::TokenGrant>> tokens = ReadTokens(options.tokens_file);
   if (tokens.ok()) {
     options.tokens = *std::move(tokens);
   } else {
@@ -155,9 +156,9 @@ std::string FormatAccess(const AccessOptions& options) {
                       "\n  insecure: ", options.insecure ? "true" : "false");
 }
 
-std::string MissingProtection(const std::string& listen, const TlsOptions& tls, bool client_cert,
-                              const AccessOptions& access) {
-  if (IsLocalAddress(listen)) return "";
+std::string MissingProtection(const std::string& listen, const security::TlsOptions& tls,
+                              bool client_cert, const AccessOptions& access) {
+  if (security::IsLocalAddress(listen)) return "";
   const bool known = client_cert || !access.tokens_file.empty();
   if (tls.given() && known) return "";
   if (tls.given())
@@ -166,7 +167,7 @@ std::string MissingProtection(const std::string& listen, const TlsOptions& tls, 
                : "there is no TLS (tls) and nobody has to show a token (access.tokens_file)";
 }
 
-std::string FormatTls(const TlsOptions& options) {
+std::string FormatTls(const security::TlsOptions& options) {
   const char* const where = options.grpc_client_cert == options.http_client_cert ? "both"
                             : options.grpc_client_cert                           ? "grpc"
                                                                                  : "http";
@@ -176,4 +177,4 @@ std::string FormatTls(const TlsOptions& options) {
                       "\n  require_client_cert: ", where);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::config

@@ -12,10 +12,10 @@
 #include "prometheus/collectable.h"
 #include "prometheus/text_serializer.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 namespace {
 
-using exporter_internal::Families;
+using internal::Families;
 
 // One page's worth of families. prometheus-cpp's own registry has no expiry and no limit.
 class Page final : public prometheus::Collectable {
@@ -31,15 +31,15 @@ class Page final : public prometheus::Collectable {
       if (run->leaves_at > now) shown.push_back(run);
     }
     Families families;
-    exporter_internal::AddSelf(deps_.self(), &families);
-    exporter_internal::AddProcess(deps_.process(), &families);
-    exporter_internal::AddUndefined(snapshot->undefined, &families);
+    internal::AddSelf(deps_.self(), &families);
+    internal::AddProcess(deps_.process(), &families);
+    internal::AddUndefined(snapshot->undefined, &families);
     families.Gauge("foreshock_runs", "Runs on this page", {}, static_cast<double>(shown.size()));
     families.Gauge("foreshock_export_series_max", "Series of runs that a page may have", {},
                    static_cast<double>(options_.series_max));
     const size_t own = families.series();
     families.SetBudget(own + options_.series_max);
-    exporter_internal::AddRuns(shown, &families);
+    internal::AddRuns(shown, &families);
     const size_t of_runs = families.series() - own;
     const size_t left_out = families.left_out();
     families.SetBudget(static_cast<size_t>(-1));
@@ -124,4 +124,4 @@ std::vector<ExportedFamily> Exporter::Read() const {
   return families;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

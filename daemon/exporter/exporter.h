@@ -21,7 +21,7 @@
 #include "daemon/exporter/self_stats.h"
 #include "daemon/exporter/snapshot.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 struct ExporterOptions {
   // Series of runs on one page, at most 100 000. What does not fit is left out and counted, the
@@ -53,7 +53,7 @@ class Exporter {
     std::function<std::shared_ptr<const Snapshot>()> snapshot;  // never null
     std::function<SelfStats()> self;
     std::function<ProcessStats()> process = ReadProcessStats;
-    const Clock* clock = nullptr;  // hides runs whose time is over
+    const base::Clock* clock = nullptr;  // hides runs whose time is over
   };
 
   // InvalidArgument when series_max is over the limit.
@@ -71,4 +71,4 @@ class Exporter {
   const Deps deps_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

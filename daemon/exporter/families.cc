@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
@@ -64,4 +64,4 @@ std::vector<MetricFamily> Families::Take() {
   return taken;
 }
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

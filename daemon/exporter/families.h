@@ -13,7 +13,7 @@
 #include "daemon/exporter/latency_histogram.h"
 #include "prometheus/metric_family.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 
 using Label = std::pair<absl::string_view, std::string>;
 using Labels = std::vector<Label>;
@@ -46,4 +46,4 @@ class Families {
   size_t left_out_ = 0;
 };
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 class LatencyHistogram {
  public:
@@ -47,4 +47,4 @@ class LatencyHistogram {
   std::atomic<int64_t> sum_ns_{0};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

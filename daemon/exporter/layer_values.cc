@@ -6,7 +6,7 @@
 #include "daemon/base/check.h"
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 namespace {
 
 struct Sides {
@@ -30,11 +30,11 @@ constexpr Sides kSides[] = {
 
 }  // namespace
 
-LayerValues Reduce(absl::Span<const Sample> samples) {
+LayerValues Reduce(absl::Span<const model::Sample> samples) {
   FORESHOCK_CHECK(!samples.empty());
   std::vector<double> values;
   values.reserve(samples.size());
-  for (const Sample& sample : samples) values.push_back(sample.value);
+  for (const model::Sample& sample : samples) values.push_back(sample.value);
   // The mean of halves cannot overflow where the sum of the values would.
   const double n = static_cast<double>(values.size());
   double mean = 0;
@@ -47,24 +47,25 @@ LayerValues Reduce(absl::Span<const Sample> samples) {
                       .p10 = 0,
                       .mean = std::clamp(mean, *min, *max),
                       .max = *max};
-  reduced.p10 = Percentile10(std::move(values));
+  reduced.p10 = base::Percentile10(std::move(values));
   return reduced;
 }
 
-void AppendOffenders(absl::Span<const Sample> samples, size_t k, std::vector<Offender>* offenders) {
+void AppendOffenders(absl::Span<const model::Sample> samples, size_t k,
+                     std::vector<Offender>* offenders) {
   FORESHOCK_CHECK(!samples.empty());
-  const SeriesKey& first = samples[0].series;
+  const model::SeriesKey& first = samples[0].series;
   const auto* sides = std::find_if(std::begin(kSides), std::end(kSides),
                                    [&](const Sides& s) { return s.indicator == first.indicator; });
-  if (sides == std::end(kSides) || first.unit == Unit::kNone) return;
+  if (sides == std::end(kSides) || first.unit == model::Unit::kNone) return;
   for (const bool top : {true, false}) {
     if (!(top ? sides->top : sides->bottom)) continue;
-    std::vector<const Sample*> order;
+    std::vector<const model::Sample*> order;
     order.reserve(samples.size());
-    for (const Sample& sample : samples) order.push_back(&sample);
+    for (const model::Sample& sample : samples) order.push_back(&sample);
     const size_t shown = std::min(k, order.size());
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown),
-                      order.end(), [top](const Sample* a, const Sample* b) {
+                      order.end(), [top](const model::Sample* a, const model::Sample* b) {
                         if (a->value != b->value) {
                           return top ? a->value > b->value : a->value < b->value;
                         }
@@ -81,4 +82,4 @@ void AppendOffenders(absl::Span<const Sample> samples, size_t k, std::vector<Off
   }
 }
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 namespace {
 
 std::string ReadAll(const char* path) {
@@ -64,4 +64,4 @@ ProcessStats ReadProcessStats() {
   return stats;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

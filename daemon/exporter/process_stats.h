@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 struct ProcessStats {
   uint64_t resident_bytes = 0;
@@ -15,4 +15,4 @@ struct ProcessStats {
 // 0 where /proc does not say. Thread-safe; about 50 us.
 ProcessStats ReadProcessStats();
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

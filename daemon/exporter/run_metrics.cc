@@ -6,7 +6,7 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/model/metric_names.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 namespace {
 
 enum class Part { kSingle, kMean, kMinMax, kP10, kUnits };
@@ -90,7 +90,7 @@ void AddValidity(const RunSnapshot& run, Families* families) {
 class IndicatorWriter {
  public:
   IndicatorWriter(const RunSnapshot& run, const std::string& id, Families* families)
-      : run_(run), metric_(MetricOf(id)), families_(families) {}
+      : run_(run), metric_(model::MetricOf(id)), families_(families) {}
 
   void Add(const IndicatorSnapshot& indicator, Part part) const {
     if (part == Part::kUnits) {
@@ -104,7 +104,7 @@ class IndicatorWriter {
   Labels LabelsOf(int32_t layer) const {
     Labels labels = {{"run", run_.run}};
     if (!metric_.scalar.empty()) labels.emplace_back("name", metric_.scalar);
-    if (layer != kNoLayer) labels.emplace_back("layer", absl::StrCat(layer));
+    if (layer != model::kNoLayer) labels.emplace_back("layer", absl::StrCat(layer));
     return labels;
   }
 
@@ -115,7 +115,7 @@ class IndicatorWriter {
 
   void AddLayer(const LayerValues& values, Part part) const {
     const Labels labels = LabelsOf(values.layer);
-    if (values.unit == Unit::kNone) {
+    if (values.unit == model::Unit::kNone) {
       if (part == Part::kSingle) Write(labels, "", values.mean);
     } else if (part == Part::kMean) {
       Write(labels, "mean", values.mean);
@@ -129,14 +129,14 @@ class IndicatorWriter {
 
   void AddUnit(const Offender& offender) const {
     Labels labels = LabelsOf(offender.layer);
-    labels.emplace_back(UnitName(offender.unit), offender.unit == Unit::kTensor
-                                                     ? offender.unit_name
-                                                     : absl::StrCat(offender.unit_id));
+    labels.emplace_back(model::UnitName(offender.unit), offender.unit == model::Unit::kTensor
+                                                            ? offender.unit_name
+                                                            : absl::StrCat(offender.unit_id));
     Write(std::move(labels), offender.top ? "top" : "bottom", offender.value);
   }
 
   const RunSnapshot& run_;
-  const MetricInfo metric_;
+  const model::MetricInfo metric_;
   Families* families_;
 };
 
@@ -155,4 +155,4 @@ void AddRuns(const std::vector<std::shared_ptr<const RunSnapshot>>& runs, Famili
   }
 }
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

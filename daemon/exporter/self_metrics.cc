@@ -1,6 +1,6 @@
 #include "daemon/exporter/self_metrics.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 namespace {
 
 void AddIngest(const SelfStats& self, Families* families) {
@@ -208,4 +208,4 @@ void AddUndefined(const std::map<std::pair<std::string, std::string>, uint64_t>&
   }
 }
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

@@ -9,11 +9,11 @@
 #include "daemon/exporter/process_stats.h"
 #include "daemon/exporter/self_stats.h"
 
-namespace foreshock::exporter_internal {
+namespace foreshock::exporter::internal {
 
 void AddSelf(const SelfStats& self, Families* families);
 void AddProcess(const ProcessStats& process, Families* families);
 void AddUndefined(const std::map<std::pair<std::string, std::string>, uint64_t>& undefined,
                   Families* families);
 
-}  // namespace foreshock::exporter_internal
+}  // namespace foreshock::exporter::internal

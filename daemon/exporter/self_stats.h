@@ -7,7 +7,7 @@
 
 #include "daemon/exporter/latency_histogram.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 struct NotifierSelfStats {
   std::map<std::string, uint64_t> results;  // alerts by "sent", "failed", ...
@@ -85,4 +85,4 @@ struct SelfStats {
   uint64_t tls_reload_failures = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

@@ -14,13 +14,13 @@
 #include "daemon/model/series.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 // The newest values of an indicator in one layer, reduced over its units (heads, experts, ...).
 // Without units (Unit::kNone) there is one value and all four are equal.
 struct LayerValues {
-  int32_t layer = kNoLayer;
-  Unit unit = Unit::kNone;
+  int32_t layer = model::kNoLayer;
+  model::Unit unit = model::Unit::kNone;
   uint32_t units = 0;  // that had a value
   double min = 0;
   double p10 = 0;  // linear between the closest ranks
@@ -30,8 +30,8 @@ struct LayerValues {
 
 // One of the k largest or smallest units of a layer.
 struct Offender {
-  int32_t layer = kNoLayer;
-  Unit unit = Unit::kNone;
+  int32_t layer = model::kNoLayer;
+  model::Unit unit = model::Unit::kNone;
   bool top = true;  // false: of the smallest
   int64_t unit_id = 0;
   std::string unit_name;
@@ -80,4 +80,4 @@ struct Snapshot {
   std::map<std::pair<std::string, std::string>, uint64_t> undefined;  // (indicator, reason)
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

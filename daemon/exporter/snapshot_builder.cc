@@ -9,7 +9,7 @@
 #include "daemon/base/check.h"
 #include "daemon/exporter/layer_values.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 namespace {
 
 constexpr char kOther[] = "other";
@@ -34,7 +34,7 @@ bool Covers(absl::string_view id_or_family, absl::string_view id) {
          (id.size() == id_or_family.size() || id[id_or_family.size()] == '.');
 }
 
-bool SameGroup(const SeriesKey& a, const SeriesKey& b) {
+bool SameGroup(const model::SeriesKey& a, const model::SeriesKey& b) {
   return a.layer == b.layer && a.unit == b.unit && a.indicator == b.indicator;
 }
 
@@ -54,7 +54,7 @@ void PutLayer(const LayerValues& values, IndicatorSnapshot* indicator) {
 
 }  // namespace
 
-SnapshotBuilder::SnapshotBuilder(SnapshotOptions options, const Clock* clock)
+SnapshotBuilder::SnapshotBuilder(SnapshotOptions options, const base::Clock* clock)
     : options_(options), clock_(clock), latest_(std::make_shared<const Snapshot>()) {
   FORESHOCK_CHECK(clock != nullptr && options.runs_max > 0);
 }
@@ -70,9 +70,9 @@ RunSnapshot& SnapshotBuilder::Change(const std::string& run) {
   return *entry.working;
 }
 
-void SnapshotBuilder::Observe(const ClosedStep& step) {
+void SnapshotBuilder::Observe(const model::ClosedStep& step) {
   RunSnapshot& run = Change(step.run);
-  const StepRow& row = step.row;
+  const model::StepRow& row = step.row;
   if (row.late) {  // a re-merge: what is in it was counted when the step closed
     ++run.steps_late;
   } else {
@@ -96,38 +96,38 @@ void SnapshotBuilder::Observe(const ClosedStep& step) {
   }
 }
 
-void SnapshotBuilder::ReplaceValues(const ClosedStep& step, RunSnapshot* run) const {
-  const absl::Span<const Sample> samples = step.samples;
+void SnapshotBuilder::ReplaceValues(const model::ClosedStep& step, RunSnapshot* run) const {
+  const absl::Span<const model::Sample> samples = step.samples;
   for (size_t begin = 0; begin < samples.size();) {
-    const SeriesKey& key = samples[begin].series;
+    const model::SeriesKey& key = samples[begin].series;
     size_t end = begin;
     uint32_t flags = 0;
     while (end < samples.size() && SameGroup(samples[end].series, key)) {
       flags |= samples[end++].flags;
     }
-    const absl::Span<const Sample> group = samples.subspan(begin, end - begin);
+    const absl::Span<const model::Sample> group = samples.subspan(begin, end - begin);
     begin = end;
 
     auto [it, added] = run->indicators.try_emplace(key.indicator);
     IndicatorSnapshot& indicator = it->second;
     if (added || indicator.last_step != step.row.step) indicator.valid = true;
     indicator.last_step = step.row.step;
-    if ((flags & kFlagsNotJudged) != 0) indicator.valid = false;
-    PutLayer(exporter_internal::Reduce(group), &indicator);
+    if ((flags & model::kFlagsNotJudged) != 0) indicator.valid = false;
+    PutLayer(internal::Reduce(group), &indicator);
     std::erase_if(indicator.offenders,
                   [&](const Offender& o) { return o.layer == key.layer && o.unit == key.unit; });
-    exporter_internal::AppendOffenders(group, options_.top_k, &indicator.offenders);
+    internal::AppendOffenders(group, options_.top_k, &indicator.offenders);
   }
-  for (const Undefined& undefined : step.undefined) {
+  for (const model::Undefined& undefined : step.undefined) {
     for (auto& [id, indicator] : run->indicators) {
       if (Covers(undefined.indicator, id)) indicator.valid = false;
     }
   }
 }
 
-void SnapshotBuilder::CountFindings(const ClosedStep& step, RunSnapshot* run) const {
-  for (const Finding& finding : step.findings) {
-    if (finding.kind == Finding::Kind::kReplicaMismatch) {
+void SnapshotBuilder::CountFindings(const model::ClosedStep& step, RunSnapshot* run) const {
+  for (const model::Finding& finding : step.findings) {
+    if (finding.kind == model::Finding::Kind::kReplicaMismatch) {
       run->replica_mismatches += finding.count;
     } else {
       CountPair(finding.name, absl::StrCat(finding.rank), finding.count, options_.nonfinite_max,
@@ -136,8 +136,8 @@ void SnapshotBuilder::CountFindings(const ClosedStep& step, RunSnapshot* run) co
   }
 }
 
-void SnapshotBuilder::CountUndefined(const ClosedStep& step) {
-  for (const Undefined& undefined : step.undefined) {
+void SnapshotBuilder::CountUndefined(const model::ClosedStep& step) {
+  for (const model::Undefined& undefined : step.undefined) {
     CountPair(undefined.indicator, undefined.reason, undefined.count, options_.undefined_max,
               &undefined_);
   }
@@ -197,13 +197,13 @@ void SnapshotBuilder::Publish() {
   }
   std::stable_sort(snapshot->runs.begin(), snapshot->runs.end(),
                    [](const auto& a, const auto& b) { return a->last_update > b->last_update; });
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   latest_ = std::move(snapshot);
 }
 
 std::shared_ptr<const Snapshot> SnapshotBuilder::Latest() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return latest_;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

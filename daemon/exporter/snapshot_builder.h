@@ -20,7 +20,7 @@
 #include "daemon/model/step.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
 struct SnapshotOptions {
   uint32_t top_k = 3;                                // units shown per layer and side
@@ -42,11 +42,11 @@ struct RunStatus {
 // Thread-compatible (the writer's thread); Latest is thread-safe.
 class SnapshotBuilder {
  public:
-  SnapshotBuilder(SnapshotOptions options, const Clock* clock);
+  SnapshotBuilder(SnapshotOptions options, const base::Clock* clock);
 
   // Values of a step older than what is shown, late ones included, count but do not replace. The
   // first step of a new attempt clears the values of the one before.
-  void Observe(const ClosedStep& step);
+  void Observe(const model::ClosedStep& step);
 
   // State, attempt or connections of a run changed.
   void SetRun(const RunStatus& status);
@@ -68,18 +68,18 @@ class SnapshotBuilder {
   };
 
   RunSnapshot& Change(const std::string& run);
-  void ReplaceValues(const ClosedStep& step, RunSnapshot* run) const;
-  void CountFindings(const ClosedStep& step, RunSnapshot* run) const;
-  void CountUndefined(const ClosedStep& step);
+  void ReplaceValues(const model::ClosedStep& step, RunSnapshot* run) const;
+  void CountFindings(const model::ClosedStep& step, RunSnapshot* run) const;
+  void CountUndefined(const model::ClosedStep& step);
   void DropOldRuns();
 
   const SnapshotOptions options_;
-  const Clock* const clock_;
+  const base::Clock* const clock_;
   std::map<std::string, Entry> runs_;
   std::map<std::pair<std::string, std::string>, uint64_t> undefined_;
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::shared_ptr<const Snapshot> latest_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

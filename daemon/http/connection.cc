@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -35,7 +35,7 @@ std::string PeerAddress(int fd) {
   return host;
 }
 
-Connection::Connection(int fd, const TlsMaterial* tls, bool client_cert)
+Connection::Connection(int fd, const security::TlsMaterial* tls, bool client_cert)
     : fd_(fd), tls_(tls == nullptr ? nullptr : SSL_new(tls->context.get()), SSL_free) {
   if (tls_ == nullptr) return;
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
@@ -179,4 +179,4 @@ void Connection::FinishUnread() {
 
 void Connection::Cut() const { shutdown(fd_, SHUT_RDWR); }
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -14,7 +14,7 @@
 
 struct ssl_st;  // SSL
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 
 // "10.1.2.3", without the port; "" of a peer that is gone.
 std::string PeerAddress(int fd);
@@ -26,7 +26,7 @@ class Connection {
 
   // Takes ownership of `fd`. `tls` may be null: plain HTTP; with `client_cert` the peer must have
   // one.
-  Connection(int fd, const TlsMaterial* tls, bool client_cert);
+  Connection(int fd, const security::TlsMaterial* tls, bool client_cert);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -78,4 +78,4 @@ class Connection {
   size_t end_ = 0;
 };
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -3,7 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/http/server.h"
 
-namespace foreshock {
+namespace foreshock::http {
 namespace {
 
 int HttpStatusOf(absl::StatusCode code) {
@@ -73,4 +73,4 @@ HttpResponse ErrorResponse(const absl::Status& status) {
                        status.message());
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::http

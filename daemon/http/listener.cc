@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 namespace {
 
 struct HostPort {
@@ -109,4 +109,4 @@ absl::StatusOr<Listener> Listen(const std::string& address, int backlog) {
   return last;
 }
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 
 struct Listener {
   int fd = -1;          // owned by the caller, close-on-exec
@@ -17,4 +17,4 @@ absl::Status CheckAddress(const std::string& address);
 
 absl::StatusOr<Listener> Listen(const std::string& address, int backlog);
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::http {
 namespace {
 
 HttpResponse Answer(const absl::Status& status, absl::string_view good, int bad_http_status) {
@@ -32,4 +32,4 @@ void AddManagementRoutes(ManagementHooks hooks, HttpServer* server) {
   server->Handle("PUT", "/-/reload", reload);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::http

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "daemon/http/server.h"
 
-namespace foreshock {
+namespace foreshock::http {
 
 struct ManagementHooks {
   // OK: able to serve. Else /-/ready answers 503 with the message.
@@ -21,4 +21,4 @@ struct ManagementHooks {
 // 200, or 500 with the reason while the old configuration stays in force.
 void AddManagementRoutes(ManagementHooks hooks, HttpServer* server);
 
-}  // namespace foreshock
+}  // namespace foreshock::http

@@ -11,12 +11,12 @@
 #include "daemon/base/check.h"
 #include "daemon/base/log.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 namespace {
 
 HttpResponse HandlerFailed(const HttpRequest& request, const char* what) {
-  LogEvery("http.handler", LogLevel::kError, "http", "a handler failed",
-           {{"method", request.method}, {"path", request.path}, {"what", what}});
+  base::LogEvery("http.handler", base::LogLevel::kError, "http", "a handler failed",
+                 {{"method", request.method}, {"path", request.path}, {"what", what}});
   return ErrorResponse(500, "INTERNAL", "the daemon could not answer; its log says why");
 }
 
@@ -75,4 +75,4 @@ HttpResponse Routes::Answer(HttpRequest request) const {
   }
 }
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

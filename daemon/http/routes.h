@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/http/server.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 
 // Thread-compatible.
 class Routes {
@@ -27,4 +27,4 @@ class Routes {
   std::map<std::string, ByMethod> prefixes_;  // without the '*'
 };
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -27,14 +27,14 @@
 #include "daemon/http/routes.h"
 #include "daemon/http/waiting_room.h"
 
-namespace foreshock {
+namespace foreshock::http {
 namespace {
 
-using http_internal::Connection;
-using http_internal::Listener;
-using http_internal::PeerAddress;
-using http_internal::Routes;
-using http_internal::WaitingRoom;
+using internal::Connection;
+using internal::Listener;
+using internal::PeerAddress;
+using internal::Routes;
+using internal::WaitingRoom;
 
 constexpr int kBacklog = 128;
 constexpr size_t kPathBytesMax = 1024;
@@ -97,18 +97,18 @@ std::string ContentType(const httplib::Request& request) {
 
 class BusyGuard {
  public:
-  BusyGuard(Mutex* mutex, std::set<const Connection*>* set, const Connection* connection)
+  BusyGuard(base::Mutex* mutex, std::set<const Connection*>* set, const Connection* connection)
       : mutex_(mutex), set_(set), connection_(connection) {
-    MutexLock lock(mutex_);
+    base::MutexLock lock(mutex_);
     set_->insert(connection_);
   }
   ~BusyGuard() {
-    MutexLock lock(mutex_);
+    base::MutexLock lock(mutex_);
     set_->erase(connection_);
   }
 
  private:
-  Mutex* mutex_;
+  base::Mutex* mutex_;
   std::set<const Connection*>* set_;
   const Connection* connection_;
 };
@@ -117,7 +117,7 @@ class BusyGuard {
 
 class HttpServer::Impl {
  public:
-  Impl(HttpOptions options, TlsFiles* tls)
+  Impl(HttpOptions options, security::TlsFiles* tls)
       : options_(std::move(options)),
         tls_(tls),
         waiting_(options_.connections_waiting_max, options_.threads) {
@@ -128,7 +128,7 @@ class HttpServer::Impl {
   void Guard(HttpGuard guard) { guard_ = std::move(guard); }
 
   absl::StatusOr<std::string> Start() {
-    FORESHOCK_ASSIGN_OR_RETURN(Listener listener, http_internal::Listen(options_.listen, kBacklog));
+    FORESHOCK_ASSIGN_OR_RETURN(Listener listener, internal::Listen(options_.listen, kBacklog));
     listen_fd_ = listener.fd;
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) {
@@ -139,7 +139,7 @@ class HttpServer::Impl {
     accept_thread_ = std::thread([this] { AcceptLoop(); });
     const size_t threads = std::max<size_t>(options_.threads, 1);
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       workers_running_ = threads;
     }
     for (size_t i = 0; i < threads; ++i) workers_.emplace_back([this] { WorkLoop(); });
@@ -154,7 +154,7 @@ class HttpServer::Impl {
     [[maybe_unused]] const ssize_t woken = write(wake_fd_, &one, sizeof(one));
     accept_thread_.join();
     waiting_.Close();
-    const size_t cut = WaitThenCut(SteadyNow() + deadline);
+    const size_t cut = WaitThenCut(base::SteadyNow() + deadline);
     for (std::thread& worker : workers_) worker.join();
     close(listen_fd_);
     close(wake_fd_);
@@ -282,7 +282,7 @@ class HttpServer::Impl {
       const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
-          LogEvery("http.accept", LogLevel::kError, "http", "out of file descriptors");
+          base::LogEvery("http.accept", base::LogLevel::kError, "http", "out of file descriptors");
           poll(&entries[1], 1, kOutOfFilesPauseMs);
         }
         continue;
@@ -309,12 +309,12 @@ class HttpServer::Impl {
                               tls_ != nullptr && tls_->options().http_client_cert);
         Serve(&connection, guest->address);
       } catch (const std::exception& error) {
-        LogEvery("http.serve", LogLevel::kError, "http", "a connection failed",
-                 {{"what", error.what()}});
+        base::LogEvery("http.serve", base::LogLevel::kError, "http", "a connection failed",
+                       {{"what", error.what()}});
       }
       waiting_.Leave(guest->address);
     }
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     --workers_running_;
     worker_ended_.NotifyAll();
   }
@@ -354,9 +354,9 @@ class HttpServer::Impl {
   }
 
   size_t WaitThenCut(absl::Time deadline) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (workers_running_ > 0) {
-      const absl::Duration left = deadline - SteadyNow();
+      const absl::Duration left = deadline - base::SteadyNow();
       if (left <= absl::ZeroDuration()) break;
       worker_ended_.WaitFor(&mutex_, left);
     }
@@ -366,10 +366,10 @@ class HttpServer::Impl {
   }
 
   const HttpOptions options_;
-  TlsFiles* const tls_;  // null: plain
-  Routes routes_;        // constant after Start
-  HttpGuard guard_;      // likewise; null: all may ask
-  Engine engine_;        // constant after the constructor
+  security::TlsFiles* const tls_;  // null: plain
+  Routes routes_;                  // constant after Start
+  HttpGuard guard_;                // likewise; null: all may ask
+  Engine engine_;                  // constant after the constructor
   WaitingRoom waiting_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> requests_{0};
@@ -377,8 +377,8 @@ class HttpServer::Impl {
   std::atomic<uint64_t> server_errors_{0};
   std::atomic<uint64_t> connections_refused_{0};
 
-  mutable Mutex mutex_;
-  CondVar worker_ended_;
+  mutable base::Mutex mutex_;
+  base::CondVar worker_ended_;
   std::set<const Connection*> busy_ ABSL_GUARDED_BY(mutex_);
   size_t workers_running_ ABSL_GUARDED_BY(mutex_) = 0;
 
@@ -391,10 +391,10 @@ class HttpServer::Impl {
 };
 
 absl::Status CheckHttpAddress(const std::string& address) {
-  return http_internal::CheckAddress(address);
+  return internal::CheckAddress(address);
 }
 
-HttpServer::HttpServer(HttpOptions options, TlsFiles* tls)
+HttpServer::HttpServer(HttpOptions options, security::TlsFiles* tls)
     : impl_(std::make_unique<Impl>(std::move(options), tls)) {}
 
 HttpServer::~HttpServer() { Stop(absl::ZeroDuration()).IgnoreError(); }
@@ -411,4 +411,4 @@ absl::Status HttpServer::Stop(absl::Duration deadline) { return impl_->Stop(dead
 
 HttpStats HttpServer::stats() const { return impl_->stats(); }
 
-}  // namespace foreshock
+}  // namespace foreshock::http

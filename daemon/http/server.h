@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "daemon/security/tls_files.h"
 
-namespace foreshock {
+namespace foreshock::http {
 
 struct HttpRequest {
   std::string method;                                      // "GET" for HEAD too
@@ -76,7 +76,7 @@ absl::Status CheckHttpAddress(const std::string& address);
 class HttpServer {
  public:
   // `tls` may be null: plain HTTP; it outlives the server.
-  explicit HttpServer(HttpOptions options, TlsFiles* tls = nullptr);
+  explicit HttpServer(HttpOptions options, security::TlsFiles* tls = nullptr);
   ~HttpServer();  // Stop(0)
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -111,4 +111,4 @@ HttpResponse ErrorResponse(const absl::Status& status);
 // The same with an HTTP status of its own.
 HttpResponse ErrorResponse(int http_status, absl::string_view code, absl::string_view message);
 
-}  // namespace foreshock
+}  // namespace foreshock::http

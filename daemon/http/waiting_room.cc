@@ -5,10 +5,10 @@
 #include <iterator>
 #include <utility>
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 
 std::optional<WaitingRoom::Guest> WaitingRoom::Enter(Guest guest) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const std::string address = guest.address;
   waiting_.push_back(std::move(guest));
   if (waiting_.size() <= waiting_max_) {
@@ -34,7 +34,7 @@ std::optional<WaitingRoom::Guest> WaitingRoom::Enter(Guest guest) {
 }
 
 std::optional<WaitingRoom::Guest> WaitingRoom::Next() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   while (true) {
     const Guests::iterator chosen = Choose();
     if (chosen != waiting_.end()) {
@@ -66,14 +66,14 @@ size_t WaitingRoom::Served(const std::string& address) const {
 }
 
 void WaitingRoom::Leave(const std::string& address) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const auto found = served_.find(address);
   if (found != served_.end() && --found->second == 0) served_.erase(found);
   changed_.NotifyAll();
 }
 
 bool WaitingRoom::Wanted(const std::string& address) const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (const Guest& waiting : waiting_) {
     if (waiting.address == address || Served(waiting.address) < served_max_) return true;
   }
@@ -81,9 +81,9 @@ bool WaitingRoom::Wanted(const std::string& address) const {
 }
 
 void WaitingRoom::Close() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   closed_ = true;
   changed_.NotifyAll();
 }
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

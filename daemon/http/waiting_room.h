@@ -11,7 +11,7 @@
 
 #include "daemon/base/mutex.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 
 // Thread-safe. Owns no descriptor.
 class WaitingRoom {
@@ -47,11 +47,11 @@ class WaitingRoom {
 
   const size_t waiting_max_;
   const size_t served_max_;
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   Guests waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, size_t> served_ ABSL_GUARDED_BY(mutex_);  // connections, by address
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

@@ -14,7 +14,7 @@
 #include "daemon/indicators/spectrum.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
@@ -146,7 +146,7 @@ absl::Status SummariseLogits(const v1::AttentionLogits& logits, const SummariseC
       }
     }
     if (has_block) {
-      const size_t bytes = rows * columns * ElementBytes(logits.logits().dtype());
+      const size_t bytes = rows * columns * model::ElementBytes(logits.logits().dtype());
       source->set_fingerprint(
           Fingerprint({absl::string_view(logits.logits().data()).substr(i * bytes, bytes)}));
       shard.set_sampled(!logits.columns_complete());
@@ -172,19 +172,19 @@ void FinishLogits(const model::StepShards& merged, SampleWriter* writer) {
   for (const model::LogitShard& shard : merged.logits()) {
     const auto layer = static_cast<int32_t>(shard.layer());
     const auto add = [&](absl::string_view id, double value, uint32_t flags) {
-      writer->AddUnit(id, layer, Unit::kHead, shard.head(), value, flags);
+      writer->AddUnit(id, layer, model::Unit::kHead, shard.head(), value, flags);
     };
     if (shard.has_max()) {
-      add("attn.logits.max", shard.max(), shard.max_exact() ? 0u : kFlagSampled);
+      add("attn.logits.max", shard.max(), shard.max_exact() ? 0u : model::kFlagSampled);
     } else {
       writer->AddUndefined("attn.logits.max", "empty_block");
     }
     if (shard.has_effective_rank()) {
-      add("attn.logits.effective_rank", shard.effective_rank(), kFlagSampled);
+      add("attn.logits.effective_rank", shard.effective_rank(), model::kFlagSampled);
     }
     if (shard.rows() > 0) {
       const double rows = static_cast<double>(shard.rows());
-      const uint32_t flags = shard.sampled() ? kFlagSampled : 0u;
+      const uint32_t flags = shard.sampled() ? model::kFlagSampled : 0u;
       add("attn.logits.entropy", shard.entropy_sum() / rows, flags);
       add("attn.logits.entropy_ratio", shard.entropy_ratio_sum() / rows, flags);
       add("attn.logits.top_probability", shard.top_probability_sum() / rows, flags);
@@ -201,4 +201,4 @@ void FinishLogits(const model::StepShards& merged, SampleWriter* writer) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

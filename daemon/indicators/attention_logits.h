@@ -7,7 +7,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // O(heads * rows * cols * min(rows, cols)). -inf masks a position; a head with +inf or NaN is a
 // finding and adds nothing but its exact maximum.
@@ -17,4 +17,4 @@ absl::Status SummariseLogits(const v1::AttentionLogits& logits, const SummariseC
 // attn.logits.*
 void FinishLogits(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

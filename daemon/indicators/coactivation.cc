@@ -8,7 +8,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 absl::Status SummariseCoactivation(const v1::RouterCoactivation& coactivation,
                                    const SummariseContext& context, model::StepShards* out) {
@@ -44,4 +44,4 @@ absl::Status SummariseCoactivation(const v1::RouterCoactivation& coactivation,
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -10,10 +10,10 @@
 #include "daemon/indicators/scalars.h"
 #include "daemon/indicators/tensor_stats.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 void Finish(const model::StepShards& merged, const v1::ModelShape& model, bool eval,
-            History* history, ClosedStep* closed) {
+            History* history, model::ClosedStep* closed) {
   SampleWriter writer(eval, closed);
   const int64_t step = closed->row.step;
   History* const live_history = eval || closed->row.late ? nullptr : history;
@@ -32,4 +32,4 @@ void Finish(const model::StepShards& merged, const v1::ModelShape& model, bool e
   writer.Done();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -6,7 +6,7 @@
 #include "daemon/model/step.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Adds to `closed` (whose run and row are set) the samples, undefined reasons and findings of the
 // merged statistics. `eval` puts "eval." before every id and leaves `history` alone. kFlagPartial
@@ -15,6 +15,6 @@ namespace foreshock {
 // be fed in step order and is not touched when the row is late.
 // Pure but for `history`. Samples come sorted by series key, each at most once, all finite.
 void Finish(const model::StepShards& merged, const v1::ModelShape& model, bool eval,
-            History* history, ClosedStep* closed);
+            History* history, model::ClosedStep* closed);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

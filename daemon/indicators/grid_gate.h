@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Above this predicted share of grid noise a point carries kFlagGrid and feeds no rule.
 inline constexpr double kGridRatioMax = 0.02;
@@ -21,4 +21,4 @@ inline double UpdateGridRatio(uint32_t significand_bits, double relative_update)
   return GridNoise(significand_bits) / (relative_update * relative_update);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

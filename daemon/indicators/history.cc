@@ -7,7 +7,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr size_t kBaseline = 20;
@@ -37,7 +37,7 @@ void History::ObserveScalar(absl::string_view name, int64_t step, double value) 
   if (window == &loss_) {
     window->raw.push_back(stored);
     if (window->raw.size() > kSmoothing) window->raw.pop_front();
-    smoothed = Median({window->raw.begin(), window->raw.end()});
+    smoothed = base::Median({window->raw.begin(), window->raw.end()});
   }
   window->smoothed.push_back(smoothed);
   if (window->smoothed.size() > kBaseline + 1) window->smoothed.pop_front();
@@ -48,9 +48,9 @@ std::optional<double> History::SpikeScore(absl::string_view name) const {
   const ScalarWindow* window = WindowOf(name);
   if (window == nullptr || window->smoothed.size() <= kBaseline) return std::nullopt;
   std::vector<double> before(window->smoothed.begin(), window->smoothed.end() - 1);
-  const double median = Median(before);
+  const double median = base::Median(before);
   for (double& value : before) value = std::abs(value - median);
-  const double spread = std::max(6 * kMadToSigma * Median(before), 0.05 * std::abs(median));
+  const double spread = std::max(6 * kMadToSigma * base::Median(before), 0.05 * std::abs(median));
   if (spread == 0) return std::nullopt;
   return (window->smoothed.back() - median) / spread;
 }
@@ -132,4 +132,4 @@ std::optional<double> History::DeadFraction(uint32_t layer) const {
   return static_cast<double>(dead) / experts;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -29,7 +29,7 @@
 #include "absl/types/span.h"
 #include "daemon/base/archive.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Thread-compatible. Memory: O(1 000) numbers for scalars, 21 vectors of E counts per layer.
 class History {
@@ -68,7 +68,7 @@ class History {
   std::optional<double> DeadFraction(uint32_t layer) const;
 
   // Between two steps.
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&loss_, &grad_norm_, &judged_, &spikes_, &last_time_, &in_spike_, &load_);
   }
 
@@ -78,26 +78,26 @@ class History {
     std::deque<double> raw;       // at most 5, oldest first
     std::deque<double> smoothed;  // at most 21: the last one is judged against the others
 
-    void Fields(Archive* archive) { archive->Take(&last_step, &raw, &smoothed); }
+    void Fields(base::Archive* archive) { archive->Take(&last_step, &raw, &smoothed); }
   };
   struct Judged {
     int64_t step = 0;
     bool spike_begins = false;
 
-    void Fields(Archive* archive) { archive->Take(&step, &spike_begins); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &spike_begins); }
   };
   struct LoadBlock {
     int64_t first_step = 0;  // multiple of 10
     std::vector<double> counts;
 
-    void Fields(Archive* archive) { archive->Take(&first_step, &counts); }
+    void Fields(base::Archive* archive) { archive->Take(&first_step, &counts); }
   };
   struct LoadWindow {
     int64_t first_step = 0;
     int64_t last_step = -1;
     std::deque<LoadBlock> blocks;
 
-    void Fields(Archive* archive) { archive->Take(&first_step, &last_step, &blocks); }
+    void Fields(base::Archive* archive) { archive->Take(&first_step, &last_step, &blocks); }
   };
 
   const ScalarWindow* WindowOf(absl::string_view name) const;
@@ -113,4 +113,4 @@ class History {
   absl::flat_hash_map<uint32_t, LoadWindow> load_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

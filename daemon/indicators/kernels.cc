@@ -2,7 +2,7 @@
 
 #include "daemon/base/cpu.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // One per translation unit of kernels.inc.
 const Kernels& PortableKernels();
@@ -15,9 +15,9 @@ size_t KernelSets(const Kernels* sets[3]) {
   size_t count = 0;
   sets[count++] = &PortableKernels();
 #ifdef FORESHOCK_X86_64
-  const InstructionSet best = BestInstructionSet();
-  if (best >= InstructionSet::kX86V3) sets[count++] = &V3Kernels();
-  if (best >= InstructionSet::kX86V4) sets[count++] = &V4Kernels();
+  const base::InstructionSet best = base::BestInstructionSet();
+  if (best >= base::InstructionSet::kX86V3) sets[count++] = &V3Kernels();
+  if (best >= base::InstructionSet::kX86V4) sets[count++] = &V4Kernels();
 #endif
   return count;
 }
@@ -30,4 +30,4 @@ const Kernels& GetKernels() {
   return *chosen;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // How the rows of a RouterGates payload are to be read.
 enum class GateForm : int { kSoftmaxLogits, kSigmoidLogits, kSoftmax, kSigmoid };
@@ -87,4 +87,4 @@ const Kernels& GetKernels();
 // The sets of this build that this processor can run, best last; for tests and benchmarks.
 size_t KernelSets(const Kernels* sets[3]);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

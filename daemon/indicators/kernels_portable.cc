@@ -5,6 +5,6 @@
 #define FORESHOCK_KERNEL_NAME "portable"
 #include "daemon/indicators/kernels.inc"
 
-namespace foreshock {
+namespace foreshock::indicators {
 const Kernels& PortableKernels() { return FORESHOCK_KERNEL_SET::kSet; }
-}  // namespace foreshock
+}  // namespace foreshock::indicators

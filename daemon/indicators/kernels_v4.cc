@@ -5,6 +5,6 @@
 #define FORESHOCK_KERNEL_NAME "v4"
 #include "daemon/indicators/kernels.inc"
 
-namespace foreshock {
+namespace foreshock::indicators {
 const Kernels& V4Kernels() { return FORESHOCK_KERNEL_SET::kSet; }
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr int32_t kZeroBin = std::numeric_limits<int32_t>::min();
@@ -28,4 +28,4 @@ double LogSketch::Quantile(double q) const {
   return 0;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 class LogSketch {
  public:
@@ -27,4 +27,4 @@ class LogSketch {
   uint64_t total_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -2,13 +2,13 @@
 
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 void AddNonFinite(const SummariseContext& context, absl::string_view name, int32_t layer,
                   int32_t head, uint64_t count, model::StepShards* out) {
   if (count == 0) return;
   model::FindingShard* finding = out->add_findings();
-  finding->set_kind(static_cast<uint32_t>(Finding::Kind::kNonFinite));
+  finding->set_kind(static_cast<uint32_t>(model::Finding::Kind::kNonFinite));
   finding->set_name(name.data(), name.size());
   finding->set_rank(context.sender.rank);
   finding->set_layer(layer);
@@ -30,4 +30,4 @@ void AddUndefined(absl::string_view indicator, absl::string_view reason, uint64_
   undefined->set_count(count);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -7,7 +7,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // `count` non-finite elements in `name` ("qk_factors.q", or a scalar or tensor name); nothing when
 // count is 0. layer and head: -1 when they do not apply.
@@ -18,4 +18,4 @@ void AddNonFinite(const SummariseContext& context, absl::string_view name, int32
 void AddUndefined(absl::string_view indicator, absl::string_view reason, uint64_t count,
                   model::StepShards* out);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

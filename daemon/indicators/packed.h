@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 inline size_t PackedSize(size_t n) { return n * (n + 1) / 2; }
 
@@ -21,4 +21,4 @@ std::vector<double> Unpack(const Values& packed, size_t n) {
   return full;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -9,7 +9,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr double kClamp = 20;                // of the log ratio, before the exponential
@@ -55,7 +55,9 @@ void AddRatios(const model::PolicyShard& shard, SampleWriter* writer) {
   const double n = shard.weight_sum();
   const double mean = shard.ratio_sum() / n;
   const double square = shard.ratio_square_sum() / n;
-  const auto add = [&](absl::string_view id, double value) { writer->Add(id, kNoLayer, value); };
+  const auto add = [&](absl::string_view id, double value) {
+    writer->Add(id, model::kNoLayer, value);
+  };
   add("rl.k1", -shard.delta_sum() / n);
   add("rl.k3", shard.k3_sum() / n);
   add("rl.abs_log_ratio", shard.delta_abs_sum() / n);
@@ -106,9 +108,11 @@ absl::Status SummarisePolicy(const v1::PolicyMismatch& policy, const SummariseCo
       policy.tokens_mismatched() > policy.tokens_compared()) {
     return error("more mismatched than compared");
   }
-  AddNonFinite(context, "policy_mismatch.trainer_logprobs", kNoLayer, -1, trainer.nonfinite, out);
-  AddNonFinite(context, "policy_mismatch.rollout_logprobs", kNoLayer, -1, rollout.nonfinite, out);
-  AddNonFinite(context, "policy_mismatch.weights", kNoLayer, -1, weights.nonfinite, out);
+  AddNonFinite(context, "policy_mismatch.trainer_logprobs", model::kNoLayer, -1, trainer.nonfinite,
+               out);
+  AddNonFinite(context, "policy_mismatch.rollout_logprobs", model::kNoLayer, -1, rollout.nonfinite,
+               out);
+  AddNonFinite(context, "policy_mismatch.weights", model::kNoLayer, -1, weights.nonfinite, out);
   model::PolicyShard* shard = out->add_policy();
   model::Source* source = shard->add_sources();
   source->set_id(TokenShardOf(policy, context.sender.coordinates));
@@ -136,16 +140,16 @@ void FinishPolicy(const model::StepShards& merged, SampleWriter* writer) {
       writer->AddUndefined("rl", "no_pairs");
     }
     if (shard.routes_compared() > 0) {
-      writer->Add("rl.route_mismatch", kNoLayer,
+      writer->Add("rl.route_mismatch", model::kNoLayer,
                   static_cast<double>(shard.routes_mismatched()) /
                       static_cast<double>(shard.routes_compared()));
     }
     if (shard.tokens_compared() > 0) {
-      writer->Add("rl.route_mismatch_any", kNoLayer,
+      writer->Add("rl.route_mismatch_any", model::kNoLayer,
                   static_cast<double>(shard.tokens_mismatched()) /
                       static_cast<double>(shard.tokens_compared()));
     }
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -6,7 +6,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // O(n). Pairs with a non-finite log-probability are findings and left out.
 // Errors: InvalidArgument for log-probabilities above 0 beyond rounding, negative weights, or
@@ -17,4 +17,4 @@ absl::Status SummarisePolicy(const v1::PolicyMismatch& policy, const SummariseCo
 // rl.*
 void FinishPolicy(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

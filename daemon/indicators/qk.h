@@ -6,7 +6,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Subtracts the last snapshots of the same heads and keeps the new ones. A head without a snapshot
 // is undefined ("no_base"), a head with a non-finite weight is a finding and loses its snapshot.
@@ -23,4 +23,4 @@ absl::Status SummariseQkGram(const v1::QkGram& gram, const SummariseContext& con
 // rows are covered, else undefined ("rows_missing").
 void FinishQk(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

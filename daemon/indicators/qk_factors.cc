@@ -11,7 +11,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr char kFamily[] = "attn.delta2";
@@ -64,7 +64,7 @@ class HeadReader {
   HeadWeights Head(size_t head) const {
     if (!projection_.has_dense()) return Materialise(head);
     const v1::DType dtype = projection_.dense().dtype();
-    const size_t bytes = shape_.r * shape_.d * ElementBytes(dtype);
+    const size_t bytes = shape_.r * shape_.d * model::ElementBytes(dtype);
     return {dtype, projection_.dense().data().substr(head * bytes, bytes)};
   }
 
@@ -76,8 +76,8 @@ class HeadReader {
     const size_t count = shape_.r * rank;
     std::vector<double> up(count), scaled(count), product(shape_.d * shape_.r);
     DecodeDoubles(up_tensor.dtype(),
-                  up_tensor.data().data() + head * count * ElementBytes(up_tensor.dtype()), count,
-                  up.data());
+                  up_tensor.data().data() + head * count * model::ElementBytes(up_tensor.dtype()),
+                  count, up.data());
     for (size_t i = 0; i < shape_.r; ++i) {
       for (size_t j = 0; j < rank; ++j) {
         scaled[i + j * shape_.r] = up[i * rank + j] * (gain_.empty() ? 1 : gain_[j]);
@@ -95,7 +95,7 @@ class HeadReader {
 };
 
 std::vector<double> Decode(v1::DType dtype, const std::string& bytes) {
-  std::vector<double> values(bytes.size() / ElementBytes(dtype));
+  std::vector<double> values(bytes.size() / model::ElementBytes(dtype));
   DecodeDoubles(dtype, bytes.data(), values.size(), values.data());
   return values;
 }
@@ -240,4 +240,4 @@ absl::Status SummariseQkFactors(const v1::QkFactors& factors, const SummariseCon
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -8,7 +8,7 @@
 #include "daemon/indicators/qk_spectra.h"
 #include "daemon/indicators/spectrum.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 // Writes the samples of one head.
@@ -19,7 +19,7 @@ class HeadWriter {
         layer_(static_cast<int32_t>(shard.layer())),
         head_(shard.head()),
         writer_(writer),
-        grid_(spectra.grid_ratio() > kGridRatioMax ? kFlagGrid : 0u) {}
+        grid_(spectra.grid_ratio() > kGridRatioMax ? model::kFlagGrid : 0u) {}
 
   void Write(const model::QkShard& shard) {
     Add("attn.delta.window_steps", shard.window_steps(), 0);
@@ -37,7 +37,7 @@ class HeadWriter {
 
  private:
   void Add(absl::string_view id, double value, uint32_t flags) {
-    writer_->AddUnit(id, layer_, Unit::kHead, head_, value, flags);
+    writer_->AddUnit(id, layer_, model::Unit::kHead, head_, value, flags);
   }
   void Ratio(absl::string_view id, double above, double below, uint32_t flags) {
     if (below == 0) {
@@ -80,7 +80,7 @@ class HeadWriter {
     uint32_t flags = 0;
     if (spectrum.defined() && base_norm > 0 &&
         UpdateGridRatio(spectra_.significand_bits(), spectrum.norm() / base_norm) > kGridRatioMax) {
-      flags = kFlagGrid;
+      flags = model::kFlagGrid;
     }
     Family(family, spectrum, flags);
     if (spectrum.defined()) {
@@ -106,7 +106,7 @@ class HeadWriter {
     }
   }
 
-  uint32_t Gram32() const { return spectra_.gram32() ? kFlagGram32 : 0u; }
+  uint32_t Gram32() const { return spectra_.gram32() ? model::kFlagGram32 : 0u; }
 
   const model::QkSpectra& spectra_;
   const int32_t layer_;
@@ -130,4 +130,4 @@ void FinishQk(const model::StepShards& merged, SampleWriter* writer) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -11,7 +11,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 bool IsPowerOfTwo(double x) {
@@ -22,8 +22,9 @@ bool IsPowerOfTwo(double x) {
 // Packed triangle of one head.
 std::vector<double> HeadTriangle(const v1::Tensor& tensor, size_t head, size_t size) {
   std::vector<double> packed(size);
-  DecodeDoubles(tensor.dtype(), tensor.data().data() + head * size * ElementBytes(tensor.dtype()),
-                size, packed.data());
+  DecodeDoubles(tensor.dtype(),
+                tensor.data().data() + head * size * model::ElementBytes(tensor.dtype()), size,
+                packed.data());
   return packed;
 }
 
@@ -121,4 +122,4 @@ absl::Status SummariseQkGram(const v1::QkGram& gram, const SummariseContext& con
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

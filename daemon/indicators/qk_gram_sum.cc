@@ -5,7 +5,7 @@
 
 #include "daemon/indicators/packed.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 // Multiplies the first r rows and columns of a 2r x 2r matrix by `first`, the others by `second`.
@@ -73,4 +73,4 @@ QkGrams Rebalanced(const model::QkGramSum& sum) {
   return grams;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -7,11 +7,11 @@
 #include "daemon/indicators/qk_spectra.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // a = q = 1: [dQ, Q]^T [dQ, Q] and [K, dK]^T [K, dK] of `rows_covered` rows.
 model::QkGramSum UnscaledSum(const QkGrams& grams, uint32_t rows_covered);
 
 QkGrams Rebalanced(const model::QkGramSum& sum);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

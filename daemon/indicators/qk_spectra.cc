@@ -10,7 +10,7 @@
 #include "daemon/indicators/kernels.h"
 #include "daemon/indicators/spectrum.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
@@ -382,4 +382,4 @@ model::QkSpectra SpectraFromGrams(const QkGrams& grams) {
   return out;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -7,7 +7,7 @@
 
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Q and K at the base and their changes, each [d, r] column-major (column c is row c of the head in
 // PyTorch's [out, in]), finite.
@@ -44,4 +44,4 @@ struct QkGrams {
 // Exponent 2 to about 1e-9; exponent 1 as SpectrumOfEigenvalues says.
 model::QkSpectra SpectraFromGrams(const QkGrams& grams);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

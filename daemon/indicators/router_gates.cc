@@ -14,7 +14,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr size_t kTokensAtOnce = 64;  // decoded scores stay in the cache
@@ -96,7 +96,7 @@ struct GateWork {
 uint64_t Run(const v1::Tensor& scores, const Selection& selection, GateWork* work) {
   GateTask& task = work->task;
   const size_t tokens = work->margins.size();
-  const size_t row_bytes = task.experts * ElementBytes(scores.dtype());
+  const size_t row_bytes = task.experts * model::ElementBytes(scores.dtype());
   uint64_t nonfinite = 0;
   for (size_t begin = 0; begin < tokens; begin += kTokensAtOnce) {
     task.tokens = std::min(tokens - begin, kTokensAtOnce);
@@ -226,7 +226,7 @@ void AddEntropies(const model::GateShard& shard, SampleWriter* writer) {
     if (p > 0) of_mean -= p * std::log(p);
   }
   // The estimate is biased by about (E - 1) / (2 T): not to be judged on few tokens.
-  const uint32_t flags = tokens < 4 * experts ? kFlagFewTokens : 0u;
+  const uint32_t flags = tokens < 4 * experts ? model::kFlagFewTokens : 0u;
   writer->Add("router.mutual_information", layer,
               std::clamp((of_mean - mean) / std::log(experts), 0.0, 1.0), flags);
 }
@@ -284,8 +284,8 @@ void FinishGates(const model::StepShards& merged, SampleWriter* writer) {
     const std::vector<double> counts(shard.counts().begin(), shard.counts().end());
     const bool few = shard.tokens() < 4 * static_cast<uint64_t>(counts.size());
     AddLoadStatistics("router.sampled_load", layer, counts, shard.top_k(),
-                      kFlagSampled | (few ? kFlagFewTokens : 0u), writer);
+                      model::kFlagSampled | (few ? model::kFlagFewTokens : 0u), writer);
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

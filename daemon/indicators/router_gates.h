@@ -6,7 +6,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // One pass, O(tokens * experts). A payload with a non-finite score is a finding and adds nothing.
 // Errors: InvalidArgument when every row is rejected (negative score or sum 0) or a chosen index is
@@ -18,4 +18,4 @@ absl::Status SummariseGates(const v1::RouterGates& gates, const SummariseContext
 // RouterLoad.
 void FinishGates(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -11,7 +11,7 @@
 #include "daemon/indicators/sources.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 // The shards of one layer side by side.
@@ -163,7 +163,7 @@ void FinishLoad(const model::StepShards& merged, const v1::ModelShape& model, in
     if (!AddLoadStatistics("load", layer, load.counts, model.top_k(), 0, writer)) continue;
     const double experts = static_cast<double>(load.counts.size());
     for (size_t e = 0; e < load.counts.size(); ++e) {
-      writer->AddUnit("load.share", layer, Unit::kExpert, static_cast<int64_t>(e),
+      writer->AddUnit("load.share", layer, model::Unit::kExpert, static_cast<int64_t>(e),
                       experts * load.counts[e] / total);
     }
     if (load.dropped_known) writer->Add("load.drop_fraction", layer, SumOf(load.dropped) / total);
@@ -180,4 +180,4 @@ void FinishLoad(const model::StepShards& merged, const v1::ModelShape& model, in
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -11,7 +11,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 absl::Status SummariseLoad(const v1::RouterLoad& load, const SummariseContext& context,
                            model::StepShards* out);
@@ -26,4 +26,4 @@ void FinishLoad(const model::StepShards& merged, const v1::ModelShape& model, in
 bool AddLoadStatistics(absl::string_view family, int32_t layer, absl::Span<const double> counts,
                        uint32_t top_k, uint32_t flags, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -15,7 +15,7 @@
 #include "daemon/indicators/spectrum.h"
 #include "daemon/indicators/tensor.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr double kDoubleEpsilon = std::numeric_limits<double>::epsilon();
@@ -29,7 +29,7 @@ void AddDelta(const v1::RouterWeights& weights, const std::vector<double>& now, 
   const v1::DType dtype = weights.weights().dtype();
   if (base != nullptr && base->step == context.step) return;  // sent again
   if (base != nullptr && base->step < context.step &&
-      base->bytes.size() / ElementBytes(base->dtype) == now.size()) {
+      base->bytes.size() / model::ElementBytes(base->dtype) == now.size()) {
     std::vector<double> before(now.size());
     DecodeDoubles(base->dtype, base->bytes.data(), before.size(), before.data());
     double square = 0;
@@ -188,7 +188,7 @@ void AddRelativeNorm(const model::RouterWeightShard& shard, SampleWriter* writer
   const double ratio = std::sqrt(shard.delta_square()) / std::sqrt(shard.norm_square());
   const bool grid = UpdateGridRatio(shard.significand_bits(), ratio) > kGridRatioMax;
   writer->Add("router.weight_relative_norm", static_cast<int32_t>(shard.layer()), ratio,
-              grid ? kFlagGrid : 0u);
+              grid ? model::kFlagGrid : 0u);
 }
 
 }  // namespace
@@ -222,4 +222,4 @@ void FinishRouterWeights(const model::StepShards& merged, SampleWriter* writer) 
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

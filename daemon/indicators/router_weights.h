@@ -6,7 +6,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Gram matrix of the rows, O(E^2 d), and the change since the last snapshot of the same rows.
 absl::Status SummariseRouterWeights(const v1::RouterWeights& weights,
@@ -16,4 +16,4 @@ absl::Status SummariseRouterWeights(const v1::RouterWeights& weights,
 // Everything follows from the Gram matrix; relative error about eps * (row norm / centred norm)^2.
 void FinishRouterWeights(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 std::string IdOf(bool eval, absl::string_view id) {
@@ -15,13 +15,14 @@ std::string IdOf(bool eval, absl::string_view id) {
 
 }  // namespace
 
-SampleWriter::SampleWriter(bool eval, ClosedStep* closed)
+SampleWriter::SampleWriter(bool eval, model::ClosedStep* closed)
     : eval_(eval),
-      step_flags_((eval ? kFlagEval : 0u) | (closed->row.partial ? kFlagPartial : 0u) |
-                  (closed->row.late ? kFlagLate : 0u)),
+      step_flags_((eval ? model::kFlagEval : 0u) |
+                  (closed->row.partial ? model::kFlagPartial : 0u) |
+                  (closed->row.late ? model::kFlagLate : 0u)),
       closed_(closed) {}
 
-void SampleWriter::Push(absl::string_view id, SeriesKey key, double value, uint32_t flags) {
+void SampleWriter::Push(absl::string_view id, model::SeriesKey key, double value, uint32_t flags) {
   if (!std::isfinite(value)) {
     AddUndefined(id, "out_of_range");
     return;
@@ -31,11 +32,12 @@ void SampleWriter::Push(absl::string_view id, SeriesKey key, double value, uint3
 }
 
 void SampleWriter::Add(absl::string_view id, int32_t layer, double value, uint32_t flags) {
-  Push(id, {.indicator = {}, .layer = layer, .unit = Unit::kNone, .unit_id = 0, .unit_name = {}},
+  Push(id,
+       {.indicator = {}, .layer = layer, .unit = model::Unit::kNone, .unit_id = 0, .unit_name = {}},
        value, flags);
 }
 
-void SampleWriter::AddUnit(absl::string_view id, int32_t layer, Unit unit, int64_t unit_id,
+void SampleWriter::AddUnit(absl::string_view id, int32_t layer, model::Unit unit, int64_t unit_id,
                            double value, uint32_t flags) {
   Push(id, {.indicator = {}, .layer = layer, .unit = unit, .unit_id = unit_id, .unit_name = {}},
        value, flags);
@@ -46,7 +48,7 @@ void SampleWriter::AddTensor(absl::string_view id, int32_t layer, absl::string_v
   Push(id,
        {.indicator = {},
         .layer = layer,
-        .unit = Unit::kTensor,
+        .unit = model::Unit::kTensor,
         .unit_id = 0,
         .unit_name = std::string(name)},
        value, flags);
@@ -54,7 +56,7 @@ void SampleWriter::AddTensor(absl::string_view id, int32_t layer, absl::string_v
 
 void SampleWriter::AddUndefined(absl::string_view id, absl::string_view reason, uint64_t count) {
   std::string indicator = IdOf(eval_, id);
-  for (Undefined& known : closed_->undefined) {
+  for (model::Undefined& known : closed_->undefined) {
     if (known.indicator == indicator && known.reason == reason) {
       known.count += count;
       return;
@@ -64,12 +66,15 @@ void SampleWriter::AddUndefined(absl::string_view id, absl::string_view reason, 
 }
 
 void SampleWriter::Done() {
-  std::vector<Sample>& samples = closed_->samples;
-  std::stable_sort(samples.begin(), samples.end(),
-                   [](const Sample& a, const Sample& b) { return a.series < b.series; });
+  std::vector<model::Sample>& samples = closed_->samples;
+  std::stable_sort(
+      samples.begin(), samples.end(),
+      [](const model::Sample& a, const model::Sample& b) { return a.series < b.series; });
   samples.erase(std::unique(samples.begin(), samples.end(),
-                            [](const Sample& a, const Sample& b) { return a.series == b.series; }),
+                            [](const model::Sample& a, const model::Sample& b) {
+                              return a.series == b.series;
+                            }),
                 samples.end());
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

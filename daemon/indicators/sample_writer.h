@@ -8,15 +8,15 @@
 #include "absl/strings/string_view.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 class SampleWriter {
  public:
   // `closed` must outlive the writer; its row says which flags every sample gets.
-  SampleWriter(bool eval, ClosedStep* closed);
+  SampleWriter(bool eval, model::ClosedStep* closed);
 
   void Add(absl::string_view id, int32_t layer, double value, uint32_t flags = 0);
-  void AddUnit(absl::string_view id, int32_t layer, Unit unit, int64_t unit_id, double value,
+  void AddUnit(absl::string_view id, int32_t layer, model::Unit unit, int64_t unit_id, double value,
                uint32_t flags = 0);
   void AddTensor(absl::string_view id, int32_t layer, absl::string_view name, double value,
                  uint32_t flags = 0);
@@ -28,11 +28,11 @@ class SampleWriter {
   bool eval() const { return eval_; }
 
  private:
-  void Push(absl::string_view id, SeriesKey key, double value, uint32_t flags);
+  void Push(absl::string_view id, model::SeriesKey key, double value, uint32_t flags);
 
   const bool eval_;
   const uint32_t step_flags_;
-  ClosedStep* const closed_;
+  model::ClosedStep* const closed_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/indicators/notes.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 // The values of one name from several ranks as one; they come sorted by rank. Empty: a mean whose
@@ -60,7 +60,7 @@ void AddDerived(const std::map<std::string, double>& global, SampleWriter* write
     if (*below == 0) {
       writer->AddUndefined(id, "zero_denominator");
     } else {
-      writer->Add(id, kNoLayer, *above / *below);
+      writer->Add(id, model::kNoLayer, *above / *below);
     }
   };
   ratio("train.update_ratio", find("update_rms"), find("param_rms"));
@@ -75,24 +75,24 @@ void AddSpikes(const std::map<std::string, double>& global, int64_t step, Histor
     history->ObserveScalar(name, step, found->second);
     const std::string id = absl::StrCat("train.", name, ".spike_score");
     if (const auto score = history->SpikeScore(name)) {
-      writer->Add(id, kNoLayer, *score);
+      writer->Add(id, model::kNoLayer, *score);
     } else {
       writer->AddUndefined(id, "warming_up");
     }
   }
   if (global.count("loss") == 0) return;
   if (const auto rate = history->SpikeRate()) {
-    writer->Add("train.spike_rate", kNoLayer, *rate);
+    writer->Add("train.spike_rate", model::kNoLayer, *rate);
   } else {
     writer->AddUndefined("train.spike_rate", "warming_up");
   }
 }
 
-void AddStepTime(const StepRow& row, History* history, SampleWriter* writer) {
+void AddStepTime(const model::StepRow& row, History* history, SampleWriter* writer) {
   history->ObserveTime(row.step, row.time_unix_ns);
   const History::StepSeconds seconds = history->LastStepSeconds();
   if (seconds.value.has_value()) {
-    writer->Add("train.step_seconds", kNoLayer, *seconds.value);
+    writer->Add("train.step_seconds", model::kNoLayer, *seconds.value);
   } else {
     writer->AddUndefined("train.step_seconds", seconds.undefined);
   }
@@ -112,7 +112,7 @@ absl::Status SummariseScalars(const v1::ScalarBatch& batch, const SummariseConte
     const v1::ScalarDeclaration& declared = context.names.scalars.at(batch.ids(i));
     const double weight = i < batch.weights_size() ? batch.weights(i) : 1.0;
     if (!std::isfinite(batch.values(i)) || !std::isfinite(weight)) {
-      AddNonFinite(context, declared.name(), kNoLayer, -1, 1, out);
+      AddNonFinite(context, declared.name(), model::kNoLayer, -1, 1, out);
       continue;
     }
     model::ScalarShard* shard = out->add_scalars();
@@ -126,7 +126,7 @@ absl::Status SummariseScalars(const v1::ScalarBatch& batch, const SummariseConte
   return absl::OkStatus();
 }
 
-void FinishScalars(const model::StepShards& merged, const StepRow& row, History* history,
+void FinishScalars(const model::StepShards& merged, const model::StepRow& row, History* history,
                    SampleWriter* writer) {
   ByName global;
   std::map<std::pair<std::string, uint32_t>, std::vector<const model::ScalarShard*>> per_rank;
@@ -143,7 +143,7 @@ void FinishScalars(const model::StepShards& merged, const StepRow& row, History*
                      [](const auto* a, const auto* b) { return a->rank() < b->rank(); });
     const std::string id = absl::StrCat("train.", name);
     if (const auto value = Reduce(shards)) {
-      writer->Add(id, kNoLayer, *value);
+      writer->Add(id, model::kNoLayer, *value);
       values[name] = *value;
     } else {
       writer->AddUndefined(id, "zero_weight");
@@ -152,13 +152,13 @@ void FinishScalars(const model::StepShards& merged, const StepRow& row, History*
   for (const auto& [key, shards] : per_rank) {
     const std::string id = absl::StrCat("train.", key.first);
     if (const auto value = Reduce(shards)) {
-      writer->AddUnit(id, kNoLayer, Unit::kRank, key.second, *value);
+      writer->AddUnit(id, model::kNoLayer, model::Unit::kRank, key.second, *value);
     } else {
       writer->AddUndefined(id, "zero_weight");
     }
   }
   if (merged.tokens() > 0) {
-    writer->Add("train.tokens_total", kNoLayer, static_cast<double>(merged.tokens()));
+    writer->Add("train.tokens_total", model::kNoLayer, static_cast<double>(merged.tokens()));
   }
   AddDerived(values, writer);
   if (history == nullptr) return;
@@ -166,17 +166,18 @@ void FinishScalars(const model::StepShards& merged, const StepRow& row, History*
   AddStepTime(row, history, writer);
 }
 
-void FinishFindings(const model::StepShards& merged, SampleWriter* writer, ClosedStep* closed) {
+void FinishFindings(const model::StepShards& merged, SampleWriter* writer,
+                    model::ClosedStep* closed) {
   std::map<std::string, uint64_t> nonfinite;
   for (const model::FindingShard& shard : merged.findings()) {
-    const auto kind = static_cast<Finding::Kind>(shard.kind());
+    const auto kind = static_cast<model::Finding::Kind>(shard.kind());
     closed->findings.push_back(
         {kind, shard.name(), shard.rank(), shard.layer(), shard.head(), shard.count()});
-    if (kind == Finding::Kind::kNonFinite) nonfinite[shard.name()] += shard.count();
+    if (kind == model::Finding::Kind::kNonFinite) nonfinite[shard.name()] += shard.count();
   }
   for (const auto& [name, count] : nonfinite) {
-    writer->AddTensor("train.nonfinite", kNoLayer, name, static_cast<double>(count));
+    writer->AddTensor("train.nonfinite", model::kNoLayer, name, static_cast<double>(count));
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -1,6 +1,6 @@
 #include "daemon/indicators/snapshots.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 const WeightSnapshot* Snapshots::Find(const Key& key) const {
   const auto found = by_key_.find(key);
@@ -22,4 +22,4 @@ void Snapshots::Erase(const Key& key) {
   by_key_.erase(found);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

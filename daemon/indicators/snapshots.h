@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // One weight as it was sent (little-endian bytes of `dtype`), with the step it was taken at. What
 // the elements are is for the module that put it there to say.
@@ -54,4 +54,4 @@ class Snapshots {
   size_t bytes_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -2,7 +2,7 @@
 
 #include <xxhash.h>
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 constexpr uint64_t kDerivedBit = uint64_t{1} << 63;
@@ -25,4 +25,4 @@ uint64_t Fingerprint(std::initializer_list<absl::string_view> parts) {
 
 uint64_t RowRangeId(uint32_t begin, uint32_t count) { return uint64_t{begin} << 32 | count; }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -10,7 +10,7 @@
 #include "daemon/model/shards.pb.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Id of the tokens a rank sees when the payload names none: ranks with equal (data, context)
 // coordinates see the same tokens, all others different ones. Bit 63 is set, so that derived and
@@ -32,4 +32,4 @@ uint64_t TokenShardOf(const Payload& payload, const v1::Coordinates& coordinates
 // Id of a row range: begin << 32 | count. An absent range stands for all `total` rows.
 uint64_t RowRangeId(uint32_t begin, uint32_t count);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

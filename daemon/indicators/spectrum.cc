@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 struct Entropy {
@@ -93,4 +93,4 @@ model::Spectrum SpectrumOfEigenvalues(absl::Span<const double> lambda, int expon
   return spectrum;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

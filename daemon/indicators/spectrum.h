@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // `sigma`: singular values in any order, >= 0, in units of 2^exponent. rank_bound m: the largest
 // possible number of non-zero ones. Values under eps * largest * dimension count as 0.
@@ -28,4 +28,4 @@ model::Spectrum SpectrumOfEigenvalues(absl::Span<const double> lambda, int expon
 // exp(entropy), clamped to the range that rounding may leave by an ulp.
 double EffectiveRank(double entropy, uint32_t rank_bound);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

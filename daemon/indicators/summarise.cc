@@ -10,7 +10,7 @@
 #include "daemon/indicators/scalars.h"
 #include "daemon/indicators/tensor_stats.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 absl::Status Summarise(const v1::Summary& summary, const SummariseContext& context,
                        Snapshots* snapshots, model::StepShards* out) {
@@ -42,4 +42,4 @@ absl::Status Summarise(const v1::Summary& summary, const SummariseContext& conte
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -16,7 +16,7 @@
 #include "daemon/model/stream_names.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Who sent the payload. `model` may have unknown (zero) dimensions: what needs them is undefined
 // with reason "unknown_shape".
@@ -28,7 +28,7 @@ struct Sender {
 
 struct SummariseContext {
   const Sender& sender;
-  const StreamNames& names;
+  const model::StreamNames& names;
   int64_t step = 0;
 };
 
@@ -43,4 +43,4 @@ struct SummariseContext {
 absl::Status Summarise(const v1::Summary& summary, const SummariseContext& context,
                        Snapshots* snapshots, model::StepShards* out);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -5,18 +5,18 @@
 
 #include "daemon/indicators/kernels.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 static_assert(std::endian::native == std::endian::little,
               "payload bytes are little-endian and read in place");
 
 size_t ElementCount(const v1::Tensor& tensor) {
-  const size_t element = ElementBytes(tensor.dtype());
+  const size_t element = model::ElementBytes(tensor.dtype());
   return element == 0 ? 0 : tensor.data().size() / element;
 }
 
 bool IsWellFormed(const v1::Tensor& tensor) {
-  const size_t element = ElementBytes(tensor.dtype());
+  const size_t element = model::ElementBytes(tensor.dtype());
   size_t bytes = element;
   for (uint32_t extent : tensor.shape()) {
     if (extent == 0 || bytes > tensor.data().size() / extent) return false;
@@ -101,4 +101,4 @@ uint32_t SignificandBits(v1::DType dtype) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

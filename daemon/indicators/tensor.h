@@ -15,7 +15,7 @@
 #include "daemon/model/dtype.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 struct TensorDoubles {
   std::vector<double> values;
@@ -41,4 +41,4 @@ std::vector<int64_t> DecodeInts(const v1::Tensor& tensor);
 // Significand bits of a format, the hidden one included: 53, 24, 11, 8.
 uint32_t SignificandBits(v1::DType dtype);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

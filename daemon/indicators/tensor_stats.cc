@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/indicators/notes.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 // Moments may disagree by their own rounding in float32.
@@ -125,7 +125,8 @@ absl::Status SummariseTensorStats(const v1::TensorStatsBatch& batch,
   }
   for (const v1::TensorStats& stats : batch.stats()) {
     const v1::TensorDeclaration& declared = context.names.tensors.at(stats.id());
-    const int32_t layer = declared.has_layer() ? static_cast<int32_t>(declared.layer()) : kNoLayer;
+    const int32_t layer =
+        declared.has_layer() ? static_cast<int32_t>(declared.layer()) : model::kNoLayer;
     AddNonFinite(context, declared.name(), layer, -1, stats.nan_count() + stats.inf_count(), out);
     model::TensorShard* shard = out->add_tensors();
     shard->set_name(declared.name());
@@ -163,4 +164,4 @@ void FinishTensorStats(const model::StepShards& merged, SampleWriter* writer) {
   WriteUpdateRatios(tensors, writer);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -6,7 +6,7 @@
 #include "daemon/indicators/summarise.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 
 // Errors: InvalidArgument for moments that contradict each other (rms < |mean|, min > max).
 absl::Status SummariseTensorStats(const v1::TensorStatsBatch& batch,
@@ -15,4 +15,4 @@ absl::Status SummariseTensorStats(const v1::TensorStatsBatch& batch,
 // tensor.*; shards of one tensor from several ranks are weighted by their element counts.
 void FinishTensorStats(const model::StepShards& merged, SampleWriter* writer);
 
-}  // namespace foreshock
+}  // namespace foreshock::indicators

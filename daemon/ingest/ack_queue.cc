@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 void AckQueue::Submitting(uint64_t seq) {
   submitted_before_ = submitted_;
@@ -45,4 +45,4 @@ v1::Ack AckQueue::Take() {
   return ack;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -14,7 +14,7 @@
 
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class AckQueue {
  public:
@@ -52,4 +52,4 @@ class AckQueue {
   bool has_ack_ = false;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 namespace {
 
@@ -55,7 +55,7 @@ absl::StatusOr<Admission::Stream> Admission::Enter(absl::string_view run,
   std::string name(run);
   std::string client_name(client);
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (streams_ >= limits_.streams_max) {
       stats_->Refuse(Refusal::kStreams);
       return absl::ResourceExhaustedError(absl::StrCat("no place for another stream: ", streams_,
@@ -79,7 +79,7 @@ absl::StatusOr<Admission::Stream> Admission::Enter(absl::string_view run,
 }
 
 void Admission::LeaveRun(const std::string& run, const std::string& client) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   --streams_;
   const auto at = streams_of_run_.find(run);
   if (--at->second == 0) streams_of_run_.erase(at);
@@ -100,7 +100,7 @@ bool Admission::Stream::Spend(size_t bytes) {
 }
 
 bool Admission::Spend(const std::string& client, double bytes, double rate) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   ClientUse& use = clients_[client];
   const absl::Time now = clock_->Steady();
   use.bytes_left = std::min(rate, use.bytes_left + rate * absl::ToDoubleSeconds(now - use.filled));
@@ -145,4 +145,4 @@ void Admission::Stream::Leave() {
   admission_ = nullptr;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -18,12 +18,12 @@
 #include "daemon/ingest/ingest_stats.h"
 #include "daemon/ingest/limits.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class Admission {
  public:
   // `stats` and `clock` outlive it.
-  Admission(const IngestLimits& limits, IngestStats* stats, const Clock* clock)
+  Admission(const IngestLimits& limits, IngestStats* stats, const base::Clock* clock)
       : limits_(limits), stats_(stats), clock_(clock) {}
 
   // One admitted stream; gives its place and its bytes back at the end. Thread-compatible, movable.
@@ -81,11 +81,11 @@ class Admission {
 
   const IngestLimits limits_;
   IngestStats* const stats_;
-  const Clock* const clock_;
-  Mutex mutex_;
+  const base::Clock* const clock_;
+  base::Mutex mutex_;
   size_t streams_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, size_t> streams_of_run_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, ClientUse> clients_ ABSL_GUARDED_BY(mutex_);  // with limits only
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

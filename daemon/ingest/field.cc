@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 void Field::AppendTo(std::string* path) const {
   if (parent_ != nullptr) {
@@ -38,4 +38,4 @@ absl::Status Field::CheckRange(uint64_t found, uint64_t low, uint64_t high) cons
   return Refuse(found, absl::StrCat(low, "..", high));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

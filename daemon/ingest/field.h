@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 struct Layer {
   uint32_t value;
@@ -51,4 +51,4 @@ class Field {
   int64_t layer_ = -1;  // -1: not tied to a layer
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

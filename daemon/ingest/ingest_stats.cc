@@ -1,6 +1,6 @@
 #include "daemon/ingest/ingest_stats.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 IngestCounts IngestStats::Snapshot() const {
   const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
@@ -19,4 +19,4 @@ IngestCounts IngestStats::Snapshot() const {
   return out;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 // Why a stream or call was refused or ended early. The order is that of kRefusalNames.
 enum class Refusal : uint8_t {
@@ -78,4 +78,4 @@ class IngestStats {
   std::array<Counter, kRefusals> refused{};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -1,6 +1,6 @@
 #include "daemon/ingest/limits.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 v1::Limits ToProto(const IngestLimits& limits) {
   v1::Limits out;
@@ -11,4 +11,4 @@ v1::Limits ToProto(const IngestLimits& limits) {
   return out;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

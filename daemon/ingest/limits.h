@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 struct IngestLimits {
   size_t message_bytes_max = 64u << 20;  // one PushRequest; the server's receive limit
@@ -47,4 +47,4 @@ inline constexpr size_t kPlanEntriesMax = 1024;
 inline constexpr size_t kLabelsMax = 32;
 inline constexpr size_t kLabelBytesMax = 4096;
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -8,7 +8,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/ingest/text.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 constexpr size_t kScalarNameBytesMax = 128;
@@ -108,4 +108,4 @@ absl::Status NameTable::Declare(const Field& field, const v1::TensorDeclaration&
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -17,7 +17,7 @@
 #include "daemon/model/stream_names.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class NameTable {
  public:
@@ -30,15 +30,15 @@ class NameTable {
   absl::Status Declare(const Field& field, const v1::ScalarDeclaration& declaration);
   absl::Status Declare(const Field& field, const v1::TensorDeclaration& declaration);
 
-  const StreamNames& names() const { return names_; }
+  const model::StreamNames& names() const { return names_; }
 
  private:
   const uint32_t scalars_max_;
   const uint32_t tensors_max_;
-  StreamNames names_;
+  model::StreamNames names_;
   absl::flat_hash_map<std::pair<std::string, int>, uint32_t> scalar_ids_;  // (name, scope)
   absl::flat_hash_map<std::pair<std::string, int64_t>, uint32_t>
       tensor_ids_;  // (name, layer or -1)
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

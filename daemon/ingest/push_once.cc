@@ -6,9 +6,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
-PushOnceReactor::PushOnceReactor(ServiceCore* core, Caller caller,
+PushOnceReactor::PushOnceReactor(ServiceCore* core, security::Caller caller,
                                  const v1::PushOnceRequest* request, v1::PushOnceResponse* response)
     : core_(core),
       caller_(std::move(caller)),
@@ -30,7 +30,7 @@ PushOnceReactor::PushOnceReactor(ServiceCore* core, Caller caller,
 }
 
 void PushOnceReactor::OnCancel() {
-  MutexLock lock(&shared_->mutex);
+  base::MutexLock lock(&shared_->mutex);
   shared_->ended.Update(absl::CancelledError("the caller gave up"));
   shared_->changed.NotifyAll();
 }
@@ -41,7 +41,7 @@ absl::Status PushOnceReactor::Serve() {
     core_->stats->Refuse(Refusal::kBadHello);
     return status;
   }
-  FORESHOCK_ASSIGN_OR_RETURN(const Client client,
+  FORESHOCK_ASSIGN_OR_RETURN(const security::Client client,
                              core_->AdmitPush(caller_, request_->hello().run()));
   FORESHOCK_ASSIGN_OR_RETURN(Admission::Stream place,
                              core_->admission.Enter(request_->hello().run(), client.name));
@@ -59,12 +59,12 @@ absl::Status PushOnceReactor::Serve() {
       request_->hello(),
       [shared = shared_, stats = core_->stats](const v1::Ack& ack) {
         IngestStats::Add(stats->duplicates, ack.duplicates());
-        MutexLock lock(&shared->mutex);
+        base::MutexLock lock(&shared->mutex);
         shared->acks.OnAck(ack);
         shared->changed.NotifyAll();
       },
       [shared = shared_](const absl::Status& status) {
-        MutexLock lock(&shared->mutex);
+        base::MutexLock lock(&shared->mutex);
         shared->ended.Update(status);
         shared->changed.NotifyAll();
       });
@@ -81,13 +81,13 @@ absl::Status PushOnceReactor::Serve() {
   if (request_->has_goodbye()) {
     FORESHOCK_RETURN_IF_ERROR(state_.OnGoodbye(request_->goodbye()));
     {
-      MutexLock lock(&shared_->mutex);
+      base::MutexLock lock(&shared_->mutex);
       shared_->acks.SubmittingGoodbye();
     }
     FORESHOCK_RETURN_IF_ERROR(stream->Submit(request_->goodbye()));
     FORESHOCK_RETURN_IF_ERROR(AwaitCommits());
   }
-  MutexLock lock(&shared_->mutex);
+  base::MutexLock lock(&shared_->mutex);
   *response_->mutable_ack() = shared_->acks.Take();
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ absl::Status PushOnceReactor::Submit(PushStream* stream, const v1::Report& repor
     return checked.status();
   }
   {
-    MutexLock lock(&shared_->mutex);
+    base::MutexLock lock(&shared_->mutex);
     FORESHOCK_RETURN_IF_ERROR(shared_->ended);
     if (!checked->report_stands) {
       shared_->acks.RejectHere(report.seq(), std::move(checked->rejections.front()));
@@ -116,11 +116,11 @@ absl::Status PushOnceReactor::Submit(PushStream* stream, const v1::Report& repor
 }
 
 absl::Status PushOnceReactor::AwaitCommits() {
-  const absl::Time give_up = SteadyNow() + core_->options.submit_wait_max;
-  MutexLock lock(&shared_->mutex);
+  const absl::Time give_up = base::SteadyNow() + core_->options.submit_wait_max;
+  base::MutexLock lock(&shared_->mutex);
   while (!shared_->acks.AllCommitted()) {
     FORESHOCK_RETURN_IF_ERROR(shared_->ended);
-    const absl::Duration left = give_up - SteadyNow();
+    const absl::Duration left = give_up - base::SteadyNow();
     if (left <= absl::ZeroDuration()) {
       core_->stats->Refuse(Refusal::kOverload);
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -132,4 +132,4 @@ absl::Status PushOnceReactor::AwaitCommits() {
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

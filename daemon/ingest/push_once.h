@@ -13,12 +13,12 @@
 #include "foreshock/v1/ingest.pb.h"
 #include "grpcpp/support/server_callback.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class PushOnceReactor final : public grpc::ServerUnaryReactor {
  public:
   // Deletes itself when the call is over.
-  PushOnceReactor(ServiceCore* core, Caller caller, const v1::PushOnceRequest* request,
+  PushOnceReactor(ServiceCore* core, security::Caller caller, const v1::PushOnceRequest* request,
                   v1::PushOnceResponse* response);
 
   void OnCancel() override;
@@ -27,8 +27,8 @@ class PushOnceReactor final : public grpc::ServerUnaryReactor {
  private:
   // What the sink's threads may reach after the call is over.
   struct Shared {
-    Mutex mutex;
-    CondVar changed;
+    base::Mutex mutex;
+    base::CondVar changed;
     AckQueue acks ABSL_GUARDED_BY(mutex);
     absl::Status ended ABSL_GUARDED_BY(mutex);  // by the sink, or Cancelled by the caller
   };
@@ -39,11 +39,11 @@ class PushOnceReactor final : public grpc::ServerUnaryReactor {
   absl::Status AwaitCommits();
 
   ServiceCore* const core_;
-  const Caller caller_;
+  const security::Caller caller_;
   const v1::PushOnceRequest* const request_;
   v1::PushOnceResponse* const response_;
   const std::shared_ptr<Shared> shared_;
   StreamState state_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

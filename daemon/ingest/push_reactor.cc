@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 // gRPC tells of a message that cannot be parsed as it tells of the stream's end. But parsing begins
@@ -21,13 +21,13 @@ bool IsUnread(const v1::PushRequest& request) {
 
 }  // namespace
 
-PushReactor::PushReactor(ServiceCore* core, Caller caller)
+PushReactor::PushReactor(ServiceCore* core, security::Caller caller)
     : core_(core),
       caller_(std::move(caller)),
       handle_(std::make_shared<ReactorHandle>()),
       state_(core->options.limits, core->stats) {
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     handle_->reactor = this;
   }
   core_->Add(handle_);
@@ -35,7 +35,7 @@ PushReactor::PushReactor(ServiceCore* core, Caller caller)
   absl::Status status = core_->CheckNotDraining();
   if (status.ok()) status = core_->CheckMayPush(caller_);
   if (!status.ok()) {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
   }
   Leave();
@@ -47,7 +47,7 @@ template <typename Then>
 void PushReactor::With(const std::shared_ptr<ReactorHandle>& handle, Then then) {
   PushReactor* reactor = nullptr;
   {
-    MutexLock lock(&handle->mutex);
+    base::MutexLock lock(&handle->mutex);
     reactor = handle->reactor;
     if (reactor == nullptr || reactor->finished_) return;
     ++reactor->busy_;
@@ -57,12 +57,12 @@ void PushReactor::With(const std::shared_ptr<ReactorHandle>& handle, Then then) 
 }
 
 void PushReactor::Enter() {
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   ++busy_;
 }
 
 PushReactor::Action PushReactor::NextAction(grpc::Status* end) {
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   const bool has_output = (hello_ack_.has_value() || acks_.HasAck()) && !peer_gone_;
   if (has_output && !write_in_flight_ && !finished_) {
     if (hello_ack_.has_value()) {
@@ -118,7 +118,7 @@ void PushReactor::Leave() {
 void PushReactor::Defer(absl::Duration delay, void (PushReactor::*then)()) {
   auto alarm = std::make_shared<grpc::Alarm>();
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     ++busy_;
     alarm_ = alarm;
   }
@@ -131,28 +131,28 @@ void PushReactor::Defer(absl::Duration delay, void (PushReactor::*then)()) {
   if (Ending()) alarm->Cancel();
 }
 
-bool PushReactor::RunOn(WorkerPool* pool, void (PushReactor::*then)()) {
+bool PushReactor::RunOn(base::WorkerPool* pool, void (PushReactor::*then)()) {
   Enter();
   const bool taken = pool->TryRun([this, then] {
     (this->*then)();
     Leave();
   });
   if (!taken) {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     --busy_;  // the caller is inside too, so this is not the last one
   }
   return taken;
 }
 
 bool PushReactor::Ending() {
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   return end_.has_value() || peer_gone_;
 }
 
 void PushReactor::WakeDeferred() {
   std::shared_ptr<grpc::Alarm> alarm;
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     alarm = alarm_;
   }
   if (alarm != nullptr) alarm->Cancel();
@@ -160,7 +160,7 @@ void PushReactor::WakeDeferred() {
 
 void PushReactor::EndWith(const absl::Status& status, Refusal reason) {
   place_.Release();
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   if (end_.has_value()) return;
   core_->stats->Refuse(reason);
   end_ = core_->ToGrpcStatus(status);
@@ -178,7 +178,7 @@ void PushReactor::OnReadDone(bool ok) {
             Refusal::kProtocol);
   } else {
     // The sender ended its side, or the stream is over. Without a Goodbye that says nothing.
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     if (!end_.has_value() && !goodbye_given_) {
       end_ = grpc::Status::OK;
       end_after_commits_ = true;
@@ -190,7 +190,7 @@ void PushReactor::OnReadDone(bool ok) {
 void PushReactor::OnWriteDone(bool ok) {
   Enter();
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     write_in_flight_ = false;
     if (!ok) peer_gone_ = true;
   }
@@ -200,7 +200,7 @@ void PushReactor::OnWriteDone(bool ok) {
 void PushReactor::OnCancel() {
   Enter();
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     peer_gone_ = true;
   }
   WakeDeferred();
@@ -209,7 +209,7 @@ void PushReactor::OnCancel() {
 
 void PushReactor::OnDone() {
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     handle_->reactor = nullptr;
   }
   core_->Remove(handle_);
@@ -251,7 +251,7 @@ bool PushReactor::StillAdmitted() {
 
 void PushReactor::ReadNext() {
   request_.Clear();  // an idle stream keeps no payload
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   want_read_ = true;
 }
 
@@ -262,7 +262,7 @@ void PushReactor::OnHello() {
   run_ = request_.hello().run();
   access_version_ = core_->access == nullptr ? 0 : core_->access->version();
   if (const absl::Status status = Admit(run_); !status.ok()) {
-    MutexLock lock(&handle_->mutex);  // counted where it was refused
+    base::MutexLock lock(&handle_->mutex);  // counted where it was refused
     if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
     return;
   }
@@ -274,7 +274,7 @@ void PushReactor::OnHello() {
 }
 
 absl::Status PushReactor::Admit(const std::string& run) {
-  FORESHOCK_ASSIGN_OR_RETURN(Client client, core_->AdmitPush(caller_, run));
+  FORESHOCK_ASSIGN_OR_RETURN(security::Client client, core_->AdmitPush(caller_, run));
   FORESHOCK_ASSIGN_OR_RETURN(place_, core_->admission.Enter(run, client.name));
   client_ = std::move(client.name);
   return absl::OkStatus();
@@ -293,7 +293,7 @@ void PushReactor::Open() {
   if (!stream.ok()) return EndWith(stream.status(), Refusal::kSink);
   stream_ = *std::move(stream);
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     hello_ack_ = stream_->hello_ack();
   }
   ReadNext();
@@ -304,7 +304,7 @@ void PushReactor::OnReport() {
   if (!checked.ok()) return EndWith(checked.status(), Refusal::kProtocol);
   if (!checked->report_stands) {
     {
-      MutexLock lock(&handle_->mutex);
+      base::MutexLock lock(&handle_->mutex);
       acks_.RejectHere(request_.report().seq(), std::move(checked->rejections.front()));
     }
     return ReadNext();
@@ -335,7 +335,7 @@ void PushReactor::SubmitReport() {
                      " bytes, the limit (bytes_in_flight_max)")));
   }
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     acks_.Submitting(request_.report().seq());
   }
   const absl::Status status = stream_->Submit(request_.report(), state_.names(), rejections_);
@@ -344,7 +344,7 @@ void PushReactor::SubmitReport() {
     return ReadNext();
   }
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     acks_.NotSubmitted();
   }
   if (absl::IsResourceExhausted(status)) return NoRoomForReport(status);
@@ -363,7 +363,7 @@ void PushReactor::OnGoodbye() {
   }
   retries_left_ =
       std::max<int64_t>(0, core_->options.submit_wait_max / core_->options.submit_retry_interval);
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   goodbye_given_ = true;
   goodbye_due_ = true;
 }
@@ -371,19 +371,19 @@ void PushReactor::OnGoodbye() {
 void PushReactor::SubmitGoodbye() {
   if (Ending()) return;
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     acks_.SubmittingGoodbye();
   }
   const absl::Status status = stream_->Submit(request_.goodbye());
   if (status.ok()) {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     if (end_.has_value()) return;
     end_ = grpc::Status::OK;
     end_after_commits_ = true;
     return;
   }
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     acks_.GoodbyeNotSubmitted();
   }
   if (!absl::IsResourceExhausted(status) || retries_left_-- <= 0) {
@@ -396,13 +396,13 @@ void PushReactor::SubmitGoodbye() {
 
 void PushReactor::OnAck(const v1::Ack& ack) {
   IngestStats::Add(core_->stats->duplicates, ack.duplicates());
-  MutexLock lock(&handle_->mutex);
+  base::MutexLock lock(&handle_->mutex);
   acks_.OnAck(ack);
 }
 
 void PushReactor::OnSinkEnd(const absl::Status& status) {
   {
-    MutexLock lock(&handle_->mutex);
+    base::MutexLock lock(&handle_->mutex);
     if (!end_.has_value()) {
       core_->stats->Refuse(Refusal::kSinkEnded);
       end_ = core_->ToGrpcStatus(status);
@@ -415,7 +415,7 @@ void PushReactor::OnSinkEnd(const absl::Status& status) {
 void PushReactor::Drain(const std::shared_ptr<ReactorHandle>& handle) {
   With(handle, [](PushReactor* reactor) {
     {
-      MutexLock lock(&reactor->handle_->mutex);
+      base::MutexLock lock(&reactor->handle_->mutex);
       // A stream that has said Goodbye ends by itself, and better.
       if (reactor->end_.has_value() || reactor->goodbye_given_) return;
       reactor->core_->stats->Refuse(Refusal::kDraining);
@@ -426,4 +426,4 @@ void PushReactor::Drain(const std::shared_ptr<ReactorHandle>& handle) {
   });
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -23,11 +23,12 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse> {
  public:
-  PushReactor(ServiceCore* core, Caller caller);  // deletes itself when the stream is over
+  PushReactor(ServiceCore* core,
+              security::Caller caller);  // deletes itself when the stream is over
 
   // Ends the stream with UNAVAILABLE once everything submitted is acknowledged.
   static void Drain(const std::shared_ptr<ReactorHandle>& handle);
@@ -51,7 +52,7 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   Action NextAction(grpc::Status* end);  // `end` is set with kFinish
   // Runs `then` on one of gRPC's threads, earlier if the stream must end meanwhile.
   void Defer(absl::Duration delay, void (PushReactor::*then)());
-  bool RunOn(WorkerPool* pool, void (PushReactor::*then)());
+  bool RunOn(base::WorkerPool* pool, void (PushReactor::*then)());
 
   // Of the stream's own sequence: at most one thread at a time is in one of these.
   void OnMessage();
@@ -75,7 +76,7 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   bool Ending();
 
   ServiceCore* const core_;
-  const Caller caller_;
+  const security::Caller caller_;
   const std::shared_ptr<ReactorHandle> handle_;
 
   // Of the stream's own sequence.
@@ -107,4 +108,4 @@ class PushReactor final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pu
   std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(handle_->mutex);  // of the last Defer
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -4,7 +4,7 @@
 
 #include "foreshock/v1/errors.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 grpc::Status ToGrpc(const absl::Status& status, absl::Duration retry_delay) {
   if (status.ok()) return grpc::Status::OK;
@@ -26,4 +26,4 @@ grpc::Status ToGrpc(const absl::Status& status, absl::Duration retry_delay) {
   return grpc::Status(code, message, details.SerializeAsString());
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

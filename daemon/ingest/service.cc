@@ -6,7 +6,7 @@
 #include "daemon/ingest/service_core.h"
 #include "daemon/security/grpc_caller.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 IngestService::IngestService(Options options, Deps deps) {
   FORESHOCK_CHECK(deps.sink != nullptr && deps.stats != nullptr);
@@ -23,13 +23,13 @@ void IngestService::Drain() {
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* IngestService::Push(
     grpc::CallbackServerContext* context) {
-  return new PushReactor(core_.get(), CallerOf(*context));
+  return new PushReactor(core_.get(), security::CallerOf(*context));
 }
 
 grpc::ServerUnaryReactor* IngestService::PushOnce(grpc::CallbackServerContext* context,
                                                   const v1::PushOnceRequest* request,
                                                   v1::PushOnceResponse* response) {
-  return new PushOnceReactor(core_.get(), CallerOf(*context), request, response);
+  return new PushOnceReactor(core_.get(), security::CallerOf(*context), request, response);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -23,7 +23,7 @@
 #include "daemon/security/access.h"
 #include "foreshock/v1/ingest.grpc.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class ServiceCore;
 
@@ -44,7 +44,7 @@ class IngestService final : public v1::IngestService::CallbackService {
   struct Deps {
     ReportSink* sink = nullptr;
     IngestStats* stats = nullptr;
-    const AccessControl* access = nullptr;  // null: everyone may push
+    const security::AccessControl* access = nullptr;  // null: everyone may push
   };
 
   IngestService(Options options, Deps deps);
@@ -64,4 +64,4 @@ class IngestService final : public v1::IngestService::CallbackService {
   std::unique_ptr<ServiceCore> core_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -16,14 +16,14 @@
 #include "daemon/ingest/rpc_status.h"
 #include "daemon/ingest/service.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class PushReactor;
 
 // The way to a reactor for threads that may outlive it: the sink's writer, and Drain. Its mutex is
 // the reactor's own.
 struct ReactorHandle {
-  Mutex mutex;
+  base::Mutex mutex;
   PushReactor* reactor ABSL_GUARDED_BY(mutex) = nullptr;  // nullptr: the stream is over
 };
 
@@ -57,15 +57,16 @@ class ServiceCore {
   }
 
   // Who may push at all, and who to this run. Counts what it refuses.
-  absl::Status CheckMayPush(const Caller& caller) const {
+  absl::Status CheckMayPush(const security::Caller& caller) const {
     if (access == nullptr) return absl::OkStatus();
-    const absl::Status status = access->Admit(caller, Role::kPush).status();
+    const absl::Status status = access->Admit(caller, security::Role::kPush).status();
     if (!status.ok()) stats->Refuse(Refusal::kAccess);
     return status;
   }
-  absl::StatusOr<Client> AdmitPush(const Caller& caller, absl::string_view run) const {
-    if (access == nullptr) return Client{};
-    absl::StatusOr<Client> client = access->AdmitPush(caller, run);
+  absl::StatusOr<security::Client> AdmitPush(const security::Caller& caller,
+                                             absl::string_view run) const {
+    if (access == nullptr) return security::Client{};
+    absl::StatusOr<security::Client> client = access->AdmitPush(caller, run);
     if (!client.ok()) stats->Refuse(Refusal::kAccess);
     return client;
   }
@@ -77,34 +78,34 @@ class ServiceCore {
   }
 
   void Add(std::shared_ptr<ReactorHandle> handle) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     handles_.insert(std::move(handle));
   }
   void Remove(const std::shared_ptr<ReactorHandle>& handle) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     handles_.erase(handle);
   }
   // From now on CheckNotDraining fails; every stream that was added before.
   std::vector<std::shared_ptr<ReactorHandle>> StartDraining() {
     draining_ = true;
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return {handles_.begin(), handles_.end()};
   }
 
   const IngestService::Options options;
   ReportSink* const sink;
   IngestStats* const stats;
-  const AccessControl* const access;  // null: everyone may push
-  const SystemClock clock;
+  const security::AccessControl* const access;  // null: everyone may push
+  const base::SystemClock clock;
   Admission admission;
-  WorkerPool heavy;    // Submit of reports with weights
-  WorkerPool openers;  // ReportSink::Open
-  WorkerPool once;     // whole PushOnce calls
+  base::WorkerPool heavy;    // Submit of reports with weights
+  base::WorkerPool openers;  // ReportSink::Open
+  base::WorkerPool once;     // whole PushOnce calls
 
  private:
   std::atomic<bool> draining_{false};
-  Mutex mutex_;
+  base::Mutex mutex_;
   absl::flat_hash_set<std::shared_ptr<ReactorHandle>> handles_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

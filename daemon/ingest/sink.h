@@ -11,7 +11,7 @@
 #include "daemon/model/stream_names.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 // One admitted stream of one rank, from Hello to its end. Calls come from one thread at a time.
 class PushStream {
@@ -30,7 +30,7 @@ class PushStream {
   // is per payload on the calling thread, then queues the result for commit. `names` is only read
   // during the call. Errors: ResourceExhausted when the queue stays full or the store cannot be
   // written (the report was not taken; the sender may repeat it later), Unavailable while draining.
-  virtual absl::Status Submit(const v1::Report& report, const StreamNames& names,
+  virtual absl::Status Submit(const v1::Report& report, const model::StreamNames& names,
                               std::vector<v1::Rejection> rejections) = 0;
 
   // Called when every report submitted before is acknowledged. An Ack, of any seq, says that it is
@@ -53,4 +53,4 @@ class ReportSink {
                                                            PushStream::EndFn on_end) = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -8,7 +8,7 @@
 #include "daemon/ingest/field.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 v1::Rejection ToRejection(uint64_t seq, const absl::Status& status) {
@@ -86,4 +86,4 @@ bool IsHeavy(const v1::Report& report) {
   return false;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -18,7 +18,7 @@
 #include "daemon/model/stream_names.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 class StreamState {
  public:
@@ -38,7 +38,7 @@ class StreamState {
 
   absl::Status OnGoodbye(const v1::Goodbye& goodbye);
 
-  const StreamNames& names() const { return names_.names(); }
+  const model::StreamNames& names() const { return names_.names(); }
   uint64_t last_seq() const { return last_seq_; }  // of the last report; 0: none yet
 
  private:
@@ -57,4 +57,4 @@ class StreamState {
 // True when working through the report takes milliseconds: spectra are computed from it.
 bool IsHeavy(const v1::Report& report);
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

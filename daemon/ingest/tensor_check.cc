@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 template <typename T>
@@ -65,7 +65,7 @@ std::string DTypeName(v1::DType dtype) {
 
 absl::Status CheckTensor(const Field& field, const v1::Tensor& tensor, DTypes allowed,
                          std::initializer_list<Extent> extents) {
-  const uint32_t element_bytes = ElementBytes(tensor.dtype());
+  const uint32_t element_bytes = model::ElementBytes(tensor.dtype());
   if (element_bytes == 0 || (allowed & DTypeBit(tensor.dtype())) == 0) {
     return Field(field, "dtype").Refuse(DTypeName(tensor.dtype()), DTypesText(allowed));
   }
@@ -101,4 +101,4 @@ double FloatAt(const v1::Tensor& tensor, size_t i) {
   return tensor.dtype() == v1::DTYPE_F32 ? Load<float>(tensor, i) : Load<double>(tensor, i);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

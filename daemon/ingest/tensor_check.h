@@ -12,7 +12,7 @@
 #include "daemon/model/dtype.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 // "F32"; "dtype 9" for an unknown type.
 std::string DTypeName(v1::DType dtype);
@@ -45,4 +45,4 @@ int64_t IntegerAt(const v1::Tensor& tensor, size_t i);
 // Element i of a tensor that has passed CheckTensor with F64 or F32.
 double FloatAt(const v1::Tensor& tensor, size_t i);
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 // The byte at which `text` stops being UTF-8 without control characters; its size if it never does.
@@ -70,4 +70,4 @@ absl::Status CheckText(const Field& field, absl::string_view text, size_t high_b
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

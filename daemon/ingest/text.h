@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/ingest/field.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 // low_bytes..high_bytes bytes of UTF-8 without control characters (C0, DEL, C1).
 absl::Status CheckName(const Field& field, absl::string_view text, size_t low_bytes,
@@ -20,4 +20,4 @@ absl::Status CheckText(const Field& field, absl::string_view text, size_t high_b
 // `text` cut to 64 bytes and made printable, for an error message.
 std::string Quote(absl::string_view text);
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

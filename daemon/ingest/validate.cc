@@ -4,7 +4,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/ingest/tensor_check.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 absl::Status ValidateReport(const v1::Report& report, const IngestLimits& limits) {
   if (report.step() < 0 || report.step() > kStepMax) {
@@ -30,7 +30,7 @@ absl::Status ValidateReport(const v1::Report& report, const IngestLimits& limits
 
 absl::Status ValidateSummary(const v1::Summary& summary, const SummaryContext& context,
                              NameTable* names) {
-  namespace check = validate_internal;
+  namespace check = internal;
   const v1::ModelShape& model = context.model;
   const Field at("summaries", context.index);
   const auto field = [&](const char* name, const auto& payload) {
@@ -76,10 +76,10 @@ absl::Status ValidateSummary(const v1::Summary& summary, const SummaryContext& c
 }
 
 absl::Status ValidateEvent(const v1::Event& event) {
-  return validate_internal::Event(Field("event"), event);
+  return internal::Event(Field("event"), event);
 }
 
-namespace validate_internal {
+namespace internal {
 
 absl::Status CheckLayer(const Field& field, uint32_t layer, const v1::ModelShape& model) {
   const bool known = model.layers() != 0;
@@ -123,9 +123,9 @@ absl::Status CheckRows(const Field& field, const v1::RowRange& rows, const v1::M
 
 absl::Status CheckWeightDType(const Field& field, v1::DType dtype) {
   if (dtype == v1::DTYPE_UNSPECIFIED) return absl::OkStatus();
-  if (ElementBytes(dtype) != 0 && (kFloats & DTypeBit(dtype)) != 0) return absl::OkStatus();
+  if (model::ElementBytes(dtype) != 0 && (kFloats & DTypeBit(dtype)) != 0) return absl::OkStatus();
   return field.Refuse(DTypeName(dtype), "absent, F64, F32, F16, BF16");
 }
 
-}  // namespace validate_internal
-}  // namespace foreshock
+}  // namespace internal
+}  // namespace foreshock::ingest

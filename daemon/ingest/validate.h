@@ -20,7 +20,7 @@
 #include "daemon/ingest/name_table.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 
 absl::Status ValidateHello(const v1::Hello& hello);
 absl::Status ValidateGoodbye(const v1::Goodbye& goodbye);
@@ -44,7 +44,7 @@ struct SummaryContext {
 absl::Status ValidateSummary(const v1::Summary& summary, const SummaryContext& context,
                              NameTable* names);
 
-namespace validate_internal {  // one per payload; `field` is the payload's
+namespace internal {  // one per payload; `field` is the payload's
 
 absl::Status Scalars(const Field& field, const v1::ScalarBatch& batch, NameTable* names);
 absl::Status TensorStats(const Field& field, const v1::TensorStatsBatch& batch,
@@ -73,5 +73,5 @@ absl::Status CheckHeads(const Field& field, const google::protobuf::RepeatedFiel
 absl::Status CheckRows(const Field& field, const v1::RowRange& rows, const v1::ModelShape& model);
 absl::Status CheckWeightDType(const Field& field, v1::DType dtype);
 
-}  // namespace validate_internal
-}  // namespace foreshock
+}  // namespace internal
+}  // namespace foreshock::ingest

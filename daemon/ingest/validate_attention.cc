@@ -6,7 +6,7 @@
 #include "daemon/ingest/tensor_check.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock::validate_internal {
+namespace foreshock::ingest::internal {
 namespace {
 
 // Sizes of one projection, taken from its own tensors.
@@ -168,4 +168,4 @@ absl::Status QkGram(const Field& field, const v1::QkGram& gram, const v1::ModelS
   return CheckTensor(Field(field, "gram_b"), gram.gram_b(), kWideFloats, {heads, triangle});
 }
 
-}  // namespace foreshock::validate_internal
+}  // namespace foreshock::ingest::internal

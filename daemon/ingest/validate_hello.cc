@@ -5,7 +5,7 @@
 #include "daemon/ingest/text.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 absl::Status CheckModel(const v1::ModelShape& model) {
@@ -68,7 +68,7 @@ absl::Status CheckPlan(const v1::Hello& hello) {
     }
     for (int k = 0; k < entry.layers_size(); ++k) {
       FORESHOCK_RETURN_IF_ERROR(
-          validate_internal::CheckLayer(Field(field, "layers", k), entry.layers(k), hello.model()));
+          internal::CheckLayer(Field(field, "layers", k), entry.layers(k), hello.model()));
     }
   }
   return absl::OkStatus();
@@ -119,7 +119,9 @@ absl::Status CheckHello(const v1::Hello& hello) {
 
 absl::Status ValidateRunName(absl::string_view run) { return CheckName(Field("run"), run, 1, 256); }
 
-absl::Status ValidateHello(const v1::Hello& hello) { return Annotate(CheckHello(hello), "hello"); }
+absl::Status ValidateHello(const v1::Hello& hello) {
+  return base::Annotate(CheckHello(hello), "hello");
+}
 
 absl::Status ValidateGoodbye(const v1::Goodbye& goodbye) {
   if (goodbye.outcome() < v1::OUTCOME_FINISHED || goodbye.outcome() > v1::OUTCOME_PREEMPTED) {
@@ -128,4 +130,4 @@ absl::Status ValidateGoodbye(const v1::Goodbye& goodbye) {
   return CheckText(Field("goodbye.detail"), goodbye.detail(), 4096);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -8,7 +8,7 @@
 #include "daemon/ingest/text.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock::validate_internal {
+namespace foreshock::ingest::internal {
 namespace {
 
 // Log-probabilities are <= 0; a log-softmax in float32 may end this far above.
@@ -72,4 +72,4 @@ absl::Status Event(const Field& field, const v1::Event& event) {
   return CheckText(Field(field, "detail"), event.detail(), 4096);
 }
 
-}  // namespace foreshock::validate_internal
+}  // namespace foreshock::ingest::internal

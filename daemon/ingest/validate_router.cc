@@ -8,7 +8,7 @@
 #include "daemon/ingest/tensor_check.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock::validate_internal {
+namespace foreshock::ingest::internal {
 namespace {
 
 Extent Experts(const v1::ModelShape& model) {
@@ -128,4 +128,4 @@ absl::Status RouterCoactivation(const Field& field, const v1::RouterCoactivation
   return absl::OkStatus();
 }
 
-}  // namespace foreshock::validate_internal
+}  // namespace foreshock::ingest::internal

@@ -6,7 +6,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/ingest/validate.h"
 
-namespace foreshock::validate_internal {
+namespace foreshock::ingest::internal {
 namespace {
 
 // One value per id and batch, else a re-declared order would decide which one counts.
@@ -107,4 +107,4 @@ absl::Status TensorStats(const Field& field, const v1::TensorStatsBatch& batch,
   return absl::OkStatus();
 }
 
-}  // namespace foreshock::validate_internal
+}  // namespace foreshock::ingest::internal

@@ -5,7 +5,7 @@
 
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 
 OpenSteps::OpenSteps(Options options, uint32_t world_size)
     : options_(options), world_size_(world_size) {}
@@ -218,4 +218,4 @@ void OpenSteps::RestoreRank(uint32_t rank, int64_t done_through, bool gone) {
   if (!gone) live_.emplace(done_through, rank);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::merge

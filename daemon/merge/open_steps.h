@@ -21,12 +21,12 @@
 #include "daemon/merge/step_merger.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 
 // A step that has just closed, or has changed after it closed (row.late). The merger is valid
 // until the next call to the OpenSteps it came from.
 struct SettledStep {
-  StepRow row;  // attempt is the caller's to set
+  model::StepRow row;  // attempt is the caller's to set
   const StepMerger* merged = nullptr;
 };
 
@@ -93,7 +93,7 @@ class OpenSteps {
     std::optional<absl::Time> first_done;  // first last_of_step seen
     bool closed = false;
     bool late = false;  // changed since it closed
-    StepRow row;
+    model::StepRow row;
   };
   struct Rank {
     int64_t done_through = -1;  // finished every step up to here
@@ -128,4 +128,4 @@ class OpenSteps {
   size_t bytes_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::merge

@@ -6,7 +6,7 @@
 #include "daemon/model/series.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 namespace {
 
 enum Kind {
@@ -198,7 +198,7 @@ bool SameShape(const Shard&, const Shard&) {
   return true;
 }
 
-int32_t LayerOf(const model::PolicyShard&) { return kNoLayer; }
+int32_t LayerOf(const model::PolicyShard&) { return model::kNoLayer; }
 template <typename Shard>
 int32_t LayerOf(const Shard& shard) {
   return static_cast<int32_t>(shard.layer());
@@ -233,7 +233,7 @@ bool StepMerger::Disjoint(const Shard& shard, int kind, int position, const char
     disjoint = false;
     if (known->second == source.fingerprint()) continue;
     model::FindingShard* finding = side->shards.add_findings();
-    finding->set_kind(static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
+    finding->set_kind(static_cast<uint32_t>(model::Finding::Kind::kReplicaMismatch));
     finding->set_name(payload);
     finding->set_rank(rank);
     finding->set_layer(LayerOf(shard));
@@ -269,7 +269,7 @@ void StepMerger::MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& f
         MergeUndefined(reason, side);
         continue;
       }
-      foreshock::Add(shard, total);
+      foreshock::merge::Add(shard, total);
     }
     for (const model::Source& source : shard.sources()) {
       side->sources.try_emplace({kind, it->second, source.id()}, source.fingerprint());
@@ -345,4 +345,4 @@ void StepMerger::Merge(const model::StepShards& from, uint32_t rank, Side* side)
   for (const model::UndefinedShard& shard : from.undefined()) MergeUndefined(shard, side);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::merge

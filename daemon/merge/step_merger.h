@@ -19,7 +19,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/model/shards.pb.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 
 // Thread-compatible.
 class StepMerger {
@@ -89,4 +89,4 @@ class StepMerger {
   std::vector<v1::Event> events_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::merge

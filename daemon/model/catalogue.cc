@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::model {
 namespace {
 
 constexpr double kAsStored = 0;
@@ -342,4 +342,4 @@ absl::string_view UnitName(Unit unit) {
   return "none";
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::model

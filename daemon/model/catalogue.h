@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "daemon/model/series.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 enum class Storage : uint8_t { kF32 = 1, kF64 = 2, kI64 = 3 };
 
@@ -47,4 +47,4 @@ std::string MetricName(absl::string_view id);
 // "none", "head", ...
 absl::string_view UnitName(Unit unit);
 
-}  // namespace foreshock
+}  // namespace foreshock::model

@@ -5,7 +5,7 @@
 
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 // Bytes of one element; 0 for an unknown type.
 constexpr uint32_t ElementBytes(v1::DType dtype) {
@@ -24,4 +24,4 @@ constexpr uint32_t ElementBytes(v1::DType dtype) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::model

@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/model/catalogue.h"
 
-namespace foreshock {
+namespace foreshock::model {
 namespace {
 
 struct Scalar {
@@ -60,4 +60,4 @@ MetricInfo MetricOf(absl::string_view indicator) {
           absl::StrCat(prefix, "A scalar of the label's name, as sent"), std::string(name)};
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::model

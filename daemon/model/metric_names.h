@@ -5,7 +5,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 struct MetricInfo {
   std::string name;
@@ -17,4 +17,4 @@ struct MetricInfo {
 // foreshock_train_scalar{name="..."} (foreshock_eval_train_scalar in evaluation).
 MetricInfo MetricOf(absl::string_view indicator);
 
-}  // namespace foreshock
+}  // namespace foreshock::model

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-namespace foreshock {
+namespace foreshock::model {
 
 // What a series of a layer (or run) is about. Values are stored: never renumber.
 enum class Unit : uint8_t {
@@ -69,4 +69,4 @@ struct Sample {
   uint32_t flags = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::model

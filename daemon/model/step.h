@@ -8,7 +8,7 @@
 #include "daemon/model/series.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 // One row per (run, attempt, step), beside the points.
 struct StepRow {
@@ -51,4 +51,4 @@ struct ClosedStep {
   std::vector<v1::Event> events;  // declared at this step
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::model

@@ -7,11 +7,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 struct StreamNames {
   absl::flat_hash_map<uint32_t, v1::ScalarDeclaration> scalars;
   absl::flat_hash_map<uint32_t, v1::TensorDeclaration> tensors;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::model

@@ -7,7 +7,7 @@
 #include "daemon/model/series.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::model {
 
 inline constexpr std::pair<Unit, v1::Unit> kUnitMessages[] = {
     {Unit::kNone, v1::UNIT_NONE},     {Unit::kHead, v1::UNIT_HEAD},
@@ -30,4 +30,4 @@ inline std::optional<Unit> FromMessage(v1::Unit unit) {
   return std::nullopt;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::model

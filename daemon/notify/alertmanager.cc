@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/notify/text.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
@@ -117,4 +117,4 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
       *poster_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -9,7 +9,7 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 class AlertmanagerNotifier final : public Notifier {
  public:
@@ -31,4 +31,4 @@ class AlertmanagerNotifier final : public Notifier {
   const std::unique_ptr<HttpPoster> poster_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -19,7 +19,7 @@
 #include "daemon/base/status_macros.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
@@ -231,4 +231,4 @@ absl::StatusOr<std::unique_ptr<BodyTemplate>> BodyTemplate::Read(const std::stri
   return Parse(path, text, json);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

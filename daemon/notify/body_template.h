@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // Used by one thread.
 class BodyTemplate {
@@ -33,4 +33,4 @@ class BodyTemplate {
   virtual std::string Render(const nlohmann::json& message) = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

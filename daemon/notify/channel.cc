@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/log.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 constexpr absl::Duration kBackoffFirst = absl::Seconds(1);
@@ -51,27 +51,27 @@ Channel::Channel(Options options, std::unique_ptr<Notifier> notifier, Deps deps)
 // ---- Any thread.
 
 void Channel::Offer(std::shared_ptr<const model::AlertRow> row, uint64_t version) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const std::string id = row->alert().id();
   inbox_[id] = {std::move(row), version};
 }
 
 void Channel::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   inbox_run_ends_[run] = end;
 }
 
 void Channel::OfferChange(const RunChange& change) {
   if (!options_.changes) return;
-  for (const LabelMatcher& matcher : options_.match) {  // a run has no other label
+  for (const base::LabelMatcher& matcher : options_.match) {  // a run has no other label
     if (matcher.label() == "run" && !matcher.Matches(change.run)) return;
   }
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   inbox_changes_.push_back(change);
 }
 
 Channel::Stats Channel::stats() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return stats_;
 }
 
@@ -99,7 +99,7 @@ absl::Time Channel::Turn(bool last) {
 void Channel::TakeInbox() {
   std::map<std::string, Offered> offered;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     offered = std::exchange(inbox_, {});
     for (RunChange& change : std::exchange(inbox_changes_, {})) {
       changes_.push_back(std::move(change));
@@ -135,9 +135,10 @@ void Channel::Record(Entry* entry) {
   // Not found: the run was deleted meanwhile.
   entry->unrecorded = !status.ok() && !absl::IsNotFound(status);
   if (!entry->unrecorded) return;
-  LogEvery(absl::StrCat("notify.record.", options_.notifier), LogLevel::kError, "notify",
-           "what was told cannot be written down; a restart now would tell it again",
-           {{"notifier", options_.notifier}, {"error", std::string(status.message())}});
+  base::LogEvery(absl::StrCat("notify.record.", options_.notifier), base::LogLevel::kError,
+                 "notify",
+                 "what was told cannot be written down; a restart now would tell it again",
+                 {{"notifier", options_.notifier}, {"error", std::string(status.message())}});
 }
 
 bool Channel::Wanted(Entry* entry) {
@@ -330,10 +331,10 @@ void Channel::TellChanges(absl::Time now) {
     const SendResult result = notifier_->SendChange(changes_.front());
     if (result.outcome == SendResult::Outcome::kRetry) return Retry(result, now);
     if (result.outcome == SendResult::Outcome::kRefused) {
-      LogWarning("notify", "the receiver refuses the news of an attempt, and it is given up",
-                 {{"notifier", options_.notifier},
-                  {"run", changes_.front().run},
-                  {"error", std::string(result.status.message())}});
+      base::LogWarning("notify", "the receiver refuses the news of an attempt, and it is given up",
+                       {{"notifier", options_.notifier},
+                        {"run", changes_.front().run},
+                        {"error", std::string(result.status.message())}});
     } else {
       failures_ = 0;
       Count("changes");
@@ -376,10 +377,10 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
       return false;
     case SendResult::Outcome::kRefused:
       CountFailure("refused", entries.size(), now);
-      LogError("notify", "the receiver refuses a message, and it is given up",
-               {{"notifier", options_.notifier},
-                {"message", group},
-                {"error", std::string(result.status.message())}});
+      base::LogError("notify", "the receiver refuses a message, and it is given up",
+                     {{"notifier", options_.notifier},
+                      {"message", group},
+                      {"error", std::string(result.status.message())}});
       for (Entry* entry : entries) {
         entry->waits_since = absl::InfiniteFuture();
         const bool end = kind != MessageKind::kFiring || IsOver(*entry, now);
@@ -400,7 +401,7 @@ bool Channel::Send(MessageKind kind, const Entries& entries, const std::string& 
     entry->held_back = false;
   }
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stats_.last_success = now;
   }
   if (!options_.recorded_first) MarkTold(kind, entries, group, now);
@@ -477,12 +478,13 @@ void Channel::Retry(const SendResult& result, absl::Time now) {
   ++failures_;
   not_before_ = now + std::max(Backoff(failures_, deps_.random()), result.retry_after);
   WakeAt(not_before_);
-  LogEvery(absl::StrCat("notify.send.", options_.notifier), LogLevel::kWarning, "notify",
-           "sending failed and will be tried again",
-           {{"notifier", options_.notifier},
-            {"failures", absl::StrCat(failures_)},
-            {"in", absl::FormatDuration(absl::Trunc(not_before_ - now, absl::Milliseconds(1)))},
-            {"error", std::string(result.status.message())}});
+  base::LogEvery(
+      absl::StrCat("notify.send.", options_.notifier), base::LogLevel::kWarning, "notify",
+      "sending failed and will be tried again",
+      {{"notifier", options_.notifier},
+       {"failures", absl::StrCat(failures_)},
+       {"in", absl::FormatDuration(absl::Trunc(not_before_ - now, absl::Milliseconds(1)))},
+       {"error", std::string(result.status.message())}});
 }
 
 // Whether nothing will be told of the row as it is.
@@ -521,20 +523,20 @@ void Channel::Settle(absl::Time now) {
   }
   if (entries_.empty()) ended_groups_.clear();
   if (!entries_.empty()) WakeAt(now + kLookAgain);
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stats_.pending = pending;
   stats_.oldest_pending = oldest;
 }
 
 void Channel::Count(const std::string& result, uint64_t n) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stats_.results[result] += n;
 }
 
 void Channel::CountFailure(const std::string& result, uint64_t n, absl::Time now) {
   Count(result, n);
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stats_.last_failure = now;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -26,7 +26,7 @@
 #include "daemon/notify/matcher.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // Thread-safe, but Turn is for one thread.
 class Channel {
@@ -34,7 +34,7 @@ class Channel {
   struct Options {
     std::string notifier = "log";
     Severity severity_min = Severity::kInfo;
-    std::vector<LabelMatcher> match{};
+    std::vector<base::LabelMatcher> match{};
     // The first alert of a run waits so long for others to come along; zero: each goes alone.
     absl::Duration group_wait{};
     int64_t messages_per_hour_max = 0;  // that something fires; 0: no limit
@@ -49,7 +49,7 @@ class Channel {
     bool changes = false;
   };
   struct Deps {
-    const Clock* clock = nullptr;
+    const base::Clock* clock = nullptr;
     std::function<double()> random{};  // in [0, 1)
     // Whether nobody is to be told of it now; may be unset.
     std::function<bool(const v1::Alert&)> silenced{};
@@ -152,7 +152,7 @@ class Channel {
   absl::Time tokens_at_ = absl::InfinitePast();
   absl::Time wake_at_ = absl::InfiniteFuture();
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::map<std::string, Offered> inbox_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::optional<RunEnd>> inbox_run_ends_ ABSL_GUARDED_BY(mutex_);
   std::vector<RunChange> inbox_changes_ ABSL_GUARDED_BY(mutex_);
@@ -163,4 +163,4 @@ class Channel {
 // second to five minutes, so that many daemons do not come back at once.
 absl::Duration Backoff(int failures, double random);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -11,7 +11,7 @@
 #include "daemon/base/check.h"
 #include "daemon/notify/secret.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 constexpr size_t kAnswerBytesMax = 4u << 10;
@@ -150,4 +150,4 @@ std::string CheckPlainUrl(const std::string& url) {
   return "";
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 struct HttpAnswer {
   int status = 0;
@@ -67,4 +67,4 @@ SendResult ResultOf(const absl::StatusOr<HttpAnswer>& answer, const HttpPoster& 
 // http or https, and has neither user, query nor fragment (secrets belong into files).
 std::string CheckPlainUrl(const std::string& url);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

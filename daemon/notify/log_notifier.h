@@ -3,7 +3,7 @@
 
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // Stateless.
 class LogNotifier final : public Notifier {
@@ -11,4 +11,4 @@ class LogNotifier final : public Notifier {
   SendResult Send(const Message& message) override;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

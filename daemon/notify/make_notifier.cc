@@ -11,7 +11,7 @@
 #include "daemon/notify/slack.h"
 #include "daemon/notify/webhook.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 // Shorter ones are no secret, and would blot out innocent words.
@@ -110,7 +110,8 @@ absl::StatusOr<std::vector<MadeChannel>> Make(const NotifierOptions& options,
 absl::StatusOr<std::vector<MadeChannel>> MakeChannels(const NotifierOptions& options,
                                                       const std::string& external_url) {
   absl::StatusOr<std::vector<MadeChannel>> made = Make(options, external_url);
-  if (!made.ok()) return Annotate(made.status(), absl::StrCat("notifier '", options.name, "'"));
+  if (!made.ok())
+    return base::Annotate(made.status(), absl::StrCat("notifier '", options.name, "'"));
   return made;
 }
 
@@ -121,4 +122,4 @@ absl::Status CheckNotifiers(const std::vector<NotifierOptions>& notifiers) {
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -9,7 +9,7 @@
 #include "daemon/notify/channel.h"
 #include "daemon/notify/options.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 struct MadeChannel {
   Channel::Options options{};
@@ -25,4 +25,4 @@ absl::StatusOr<std::vector<MadeChannel>> MakeChannels(const NotifierOptions& opt
 // Whether MakeChannels of all of them would succeed.
 absl::Status CheckNotifiers(const std::vector<NotifierOptions>& notifiers);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 std::vector<std::string> LabelValues(const v1::Alert& alert, const std::string& label) {
@@ -31,10 +31,10 @@ std::vector<std::string> LabelValues(const v1::Alert& alert, const std::string& 
 
 }  // namespace
 
-bool MatchesAll(const std::vector<LabelMatcher>& matchers, const v1::Alert& alert) {
-  return std::all_of(matchers.begin(), matchers.end(), [&alert](const LabelMatcher& matcher) {
+bool MatchesAll(const std::vector<base::LabelMatcher>& matchers, const v1::Alert& alert) {
+  return std::all_of(matchers.begin(), matchers.end(), [&alert](const base::LabelMatcher& matcher) {
     return matcher.MatchesOneOf(LabelValues(alert, matcher.label()));
   });
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

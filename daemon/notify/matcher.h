@@ -6,12 +6,12 @@
 #include "daemon/base/label_matcher.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // The labels of an alert are run, rule, severity, fault, indicator, attempt, layer, head, rank,
 // unit, id, and those of its rule. One that an alert does not have is empty. An alert in several
 // layers matches `layer=2` when one of them is 2, and `layer!=2` when none is. Every matcher must
 // match; none: all alerts do.
-bool MatchesAll(const std::vector<LabelMatcher>& matchers, const v1::Alert& alert);
+bool MatchesAll(const std::vector<base::LabelMatcher>& matchers, const v1::Alert& alert);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 std::optional<Severity> ParseSeverity(absl::string_view text) {
   for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kCritical}) {
@@ -70,4 +70,4 @@ std::string EndReason(const Message& message, const model::AlertRow& row) {
   return absl::StrCat(end->second.why, ", it fired until then");
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "daemon/model/rows.pb.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 enum class Severity { kInfo, kWarning, kCritical };
 
@@ -101,4 +101,4 @@ class Notifier {
   virtual void Cancel() {}
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

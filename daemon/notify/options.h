@@ -11,7 +11,7 @@
 #include "daemon/notify/notifier.h"
 #include "daemon/notify/secret.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 enum class NotifierType { kLog, kAlertmanager, kPagerDuty, kWebhook, kSlack };
 
@@ -22,7 +22,7 @@ struct NotifierOptions {
 
   // Who is told.
   Severity severity_min = Severity::kInfo;
-  std::vector<LabelMatcher> match{};  // every one must hold
+  std::vector<base::LabelMatcher> match{};  // every one must hold
 
   // When.
   absl::Duration group_wait{};        // so long the first alert of a message waits for others
@@ -41,4 +41,4 @@ struct NotifierOptions {
   HttpClientOptions http{};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -10,7 +10,7 @@
 #include "daemon/notify/log_notifier.h"
 #include "daemon/notify/make_notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 void AddStats(const Channel& channel, std::map<std::string, Outbox::NotifierStats>* all) {
@@ -28,7 +28,7 @@ constexpr absl::Duration kReplaceGrace = absl::Seconds(2);
 
 // Stands in where no notifier is configured, so that alerts leave the outbox all the same.
 MadeChannel Nobody() {
-  const absl::StatusOr<LabelMatcher> never = LabelMatcher::Parse("id=");
+  const absl::StatusOr<base::LabelMatcher> never = base::LabelMatcher::Parse("id=");
   FORESHOCK_CHECK(never.ok());
   return {{.notifier = "none", .match = {*never}}, std::make_unique<LogNotifier>()};
 }
@@ -41,7 +41,7 @@ Outbox::~Outbox() { Stop(absl::ZeroDuration()); }
 
 absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
                                   const std::string& external_url) {
-  MutexLock set_lock(&set_mutex_);
+  base::MutexLock set_lock(&set_mutex_);
   std::vector<MadeChannel> made;
   for (const NotifierOptions& options : notifiers) {
     FORESHOCK_ASSIGN_OR_RETURN(std::vector<MadeChannel> channels,
@@ -58,7 +58,7 @@ absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
         .clock = deps_.clock,
         .random =
             [this] {
-              MutexLock lock(&mutex_);
+              base::MutexLock lock(&mutex_);
               return absl::Uniform(random_, 0.0, 1.0);
             },
         .silenced = deps_.silenced,
@@ -70,7 +70,7 @@ absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
                                                 std::move(made[i].notifier), std::move(deps));
     fresh.push_back(std::move(worker));
   }
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (const auto& worker : old) AddStats(*worker->channel, &past_);
   workers_ = fresh;
   for (auto& [id, known] : alerts_) known.done.clear();
@@ -83,13 +83,13 @@ absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
 }
 
 void Outbox::Offer(const model::AlertRow& row) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const std::string& id = row.alert().id();
   if (!alerts_.contains(id) && alerts_.size() >= options_.alerts_max) {
     ++left_out_;
-    LogEvery("notify.left_out", LogLevel::kError, "notify",
-             absl::StrCat("more than ", options_.alerts_max,
-                          " alerts wait or go on; the newest are told after a restart"));
+    base::LogEvery("notify.left_out", base::LogLevel::kError, "notify",
+                   absl::StrCat("more than ", options_.alerts_max,
+                                " alerts wait or go on; the newest are told after a restart"));
     return;
   }
   Known& known = alerts_[id];
@@ -109,12 +109,12 @@ void Outbox::Offer(const model::AlertRow& row) {
 }
 
 void Outbox::SetRunEnd(const std::string& run, const std::optional<RunEnd>& end) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   TellRunEnd(run, end);
 }
 
 void Outbox::DropRun(const std::string& run) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   std::optional<RunEnd> end;
   if (KnowsAlertOf(run)) {
     const absl::Time now = deps_.clock->Now();
@@ -147,30 +147,30 @@ void Outbox::LookAgain() {
 }
 
 void Outbox::Stop(absl::Duration grace) {
-  MutexLock set_lock(&set_mutex_);
+  base::MutexLock set_lock(&set_mutex_);
   const Workers old = workers();
   End(old, grace);
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (const auto& worker : old) AddStats(*worker->channel, &past_);
   workers_.clear();
 }
 
 Outbox::Workers Outbox::workers() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return workers_;
 }
 
 void Outbox::End(const Workers& workers, absl::Duration grace) {
-  const absl::Time deadline = SteadyNow() + grace;
+  const absl::Time deadline = base::SteadyNow() + grace;
   for (const auto& worker : workers) {
-    MutexLock lock(&worker->mutex);
+    base::MutexLock lock(&worker->mutex);
     worker->stopping = true;
     worker->wakeup.NotifyAll();
   }
   for (const auto& worker : workers) {
-    MutexLock lock(&worker->mutex);
+    base::MutexLock lock(&worker->mutex);
     while (!worker->ended) {
-      const absl::Duration left = deadline - SteadyNow();
+      const absl::Duration left = deadline - base::SteadyNow();
       if (left <= absl::ZeroDuration()) break;
       worker->wakeup.WaitFor(&worker->mutex, left);
     }
@@ -182,7 +182,7 @@ void Outbox::End(const Workers& workers, absl::Duration grace) {
 }
 
 std::map<std::string, Outbox::NotifierStats> Outbox::stats() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   std::map<std::string, NotifierStats> all = past_;
   // What waited for channels that are gone waits for nobody.
   for (auto& [name, stats] : all) {
@@ -199,12 +199,12 @@ void Outbox::Loop(Worker* worker) {
   while (true) {
     bool last = false;
     {
-      MutexLock lock(&worker->mutex);
+      base::MutexLock lock(&worker->mutex);
       worker->woken = false;
       last = worker->stopping;
     }
     const absl::Time next = worker->channel->Turn(last);
-    MutexLock lock(&worker->mutex);
+    base::MutexLock lock(&worker->mutex);
     if (last) {
       worker->ended = true;
       worker->wakeup.NotifyAll();
@@ -223,7 +223,7 @@ void Outbox::Loop(Worker* worker) {
 }
 
 void Outbox::Wake(Worker* worker) {
-  MutexLock lock(&worker->mutex);
+  base::MutexLock lock(&worker->mutex);
   worker->woken = true;
   worker->wakeup.NotifyAll();
 }
@@ -231,7 +231,7 @@ void Outbox::Wake(Worker* worker) {
 absl::Status Outbox::Record(const model::AlertRow& row, const model::Delivery& delivery) {
   {
     // For channels that are made later, whether or not the store takes it now.
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (const auto known = alerts_.find(row.alert().id()); known != alerts_.end()) {
       auto merged = std::make_shared<model::AlertRow>(*known->second.row);
       MergeDelivery(delivery, merged.get());
@@ -245,7 +245,7 @@ absl::Status Outbox::Record(const model::AlertRow& row, const model::Delivery& d
 void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) {
   const std::string& id = row.alert().id();
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     const auto known = alerts_.find(id);
     if (known == alerts_.end() || known->second.version != version) return;
     known->second.done.insert(channel);
@@ -265,10 +265,10 @@ void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) 
     }
   });
   if (!status.ok() && !absl::IsNotFound(status)) {
-    LogEvery("notify.done", LogLevel::kWarning, "notify",
-             absl::StrCat("alert ", id,
-                          " stays in the outbox until the next start: ", status.message()));
+    base::LogEvery("notify.done", base::LogLevel::kWarning, "notify",
+                   absl::StrCat("alert ", id,
+                                " stays in the outbox until the next start: ", status.message()));
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

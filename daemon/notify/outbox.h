@@ -29,7 +29,7 @@
 #include "daemon/notify/channel.h"
 #include "daemon/notify/options.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // Thread-safe.
 class Outbox {
@@ -38,7 +38,7 @@ class Outbox {
     size_t alerts_max = 10'000;  // at once; more are told after a restart
   };
   struct Deps {
-    const Clock* clock = nullptr;
+    const base::Clock* clock = nullptr;
     // Changes the stored row of an alert and returns when that is committed. Called on the threads
     // of the outbox, with no lock held.
     std::function<absl::Status(const std::string& run, const std::string& id,
@@ -93,8 +93,8 @@ class Outbox {
   struct Worker {
     std::unique_ptr<Channel> channel{};
     std::thread thread{};
-    Mutex mutex;
-    CondVar wakeup;
+    base::Mutex mutex;
+    base::CondVar wakeup;
     bool woken ABSL_GUARDED_BY(mutex) = false;
     bool stopping ABSL_GUARDED_BY(mutex) = false;
     bool ended ABSL_GUARDED_BY(mutex) = false;
@@ -115,8 +115,8 @@ class Outbox {
   const Deps deps_;
   std::atomic<uint64_t> left_out_{0};
 
-  Mutex set_mutex_;  // one SetNotifiers or Stop at a time
-  mutable Mutex mutex_;
+  base::Mutex set_mutex_;  // one SetNotifiers or Stop at a time
+  mutable base::Mutex mutex_;
   Workers workers_ ABSL_GUARDED_BY(mutex_);
   uint64_t versions_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Known> alerts_ ABSL_GUARDED_BY(mutex_);  // by id
@@ -125,4 +125,4 @@ class Outbox {
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/notify/text.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
@@ -122,4 +122,4 @@ SendResult PagerDutyNotifier::Send(const Message& message) {
                   *poster_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -8,7 +8,7 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 class PagerDutyNotifier final : public Notifier {
  public:
@@ -32,4 +32,4 @@ class PagerDutyNotifier final : public Notifier {
 // Where change events go when alerts go to `url`; "" if `url` does not end in /enqueue.
 std::string ChangeUrl(const std::string& url);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

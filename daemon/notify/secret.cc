@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 constexpr size_t kSecretBytesMax = 64u << 10;
@@ -69,4 +69,4 @@ std::string Redact(std::string text, const std::vector<std::string>& secrets) {
   return text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // Where a secret stands. Value type; holds no secret itself.
 struct SecretSource {
@@ -23,4 +23,4 @@ absl::StatusOr<std::string> ReadSecret(const SecretSource& source);
 // Replaces every secret in `text` by "***": for what receivers and libraries say.
 std::string Redact(std::string text, const std::vector<std::string>& secrets);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 constexpr size_t kLineBytesMax = 1000;
@@ -26,15 +26,16 @@ absl::Status CheckLine(absl::string_view name, const std::string& text, bool may
                    "; allowed is one line of at most ", kLineBytesMax, " bytes"));
 }
 
-absl::StatusOr<std::vector<LabelMatcher>> ParseMatchers(const v1::SilenceAlertsRequest& request) {
+absl::StatusOr<std::vector<base::LabelMatcher>> ParseMatchers(
+    const v1::SilenceAlertsRequest& request) {
   if (request.matchers().empty() || request.matchers_size() > Silences::kMatchersMax) {
     return absl::InvalidArgumentError(absl::StrCat("a silence has 1 to ", Silences::kMatchersMax,
                                                    " matchers, this one has ",
                                                    request.matchers_size()));
   }
-  std::vector<LabelMatcher> matchers;
+  std::vector<base::LabelMatcher> matchers;
   for (const std::string& text : request.matchers()) {
-    FORESHOCK_ASSIGN_OR_RETURN(LabelMatcher matcher, LabelMatcher::Parse(text));
+    FORESHOCK_ASSIGN_OR_RETURN(base::LabelMatcher matcher, base::LabelMatcher::Parse(text));
     matchers.push_back(std::move(matcher));
   }
   return matchers;
@@ -51,34 +52,35 @@ void Silences::Load(const model::SilencesRow& row) {
     Entry& entry = entries[silence.id()];
     entry.silence = silence;
     for (const std::string& text : silence.matchers()) {
-      absl::StatusOr<LabelMatcher> matcher = LabelMatcher::Parse(text);
+      absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text);
       if (!matcher.ok()) {
-        LogWarning("notify", "a silence cannot be read and is void",
-                   {{"silence", silence.id()}, {"error", std::string(matcher.status().message())}});
+        base::LogWarning(
+            "notify", "a silence cannot be read and is void",
+            {{"silence", silence.id()}, {"error", std::string(matcher.status().message())}});
         entry.matchers.clear();
         break;
       }
       entry.matchers.push_back(*std::move(matcher));
     }
   }
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   entries_ = std::move(entries);
 }
 
 absl::StatusOr<v1::Silence> Silences::Add(const v1::SilenceAlertsRequest& request) {
   FORESHOCK_RETURN_IF_ERROR(CheckBy(request.by()));
   FORESHOCK_RETURN_IF_ERROR(CheckWhy(request.why()));
-  FORESHOCK_ASSIGN_OR_RETURN(std::vector<LabelMatcher> matchers, ParseMatchers(request));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<base::LabelMatcher> matchers, ParseMatchers(request));
   const absl::Duration duration = absl::Nanoseconds(request.duration_ns());
   if (duration < absl::Seconds(1) || duration > kLongest) {
     return absl::InvalidArgumentError(absl::StrCat("a silence lasts from 1s to ",
                                                    absl::FormatDuration(kLongest), ", not ",
                                                    absl::FormatDuration(duration)));
   }
-  MutexLock change_lock(&change_mutex_);
+  base::MutexLock change_lock(&change_mutex_);
   std::map<std::string, Entry> entries;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     entries = entries_;
   }
   const auto in_force =
@@ -104,10 +106,10 @@ absl::StatusOr<v1::Silence> Silences::Add(const v1::SilenceAlertsRequest& reques
 }
 
 absl::StatusOr<v1::Silence> Silences::Expire(const std::string& id) {
-  MutexLock change_lock(&change_mutex_);
+  base::MutexLock change_lock(&change_mutex_);
   std::map<std::string, Entry> entries;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     entries = entries_;
   }
   const auto found = entries.find(id);
@@ -134,7 +136,7 @@ absl::Status Silences::Put(std::map<std::string, Entry> entries) {
   model::SilencesRow row;
   for (const auto& [id, entry] : entries) *row.add_silences() = entry.silence;
   FORESHOCK_RETURN_IF_ERROR(write_(row));
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   entries_ = std::move(entries);
   return absl::OkStatus();
 }
@@ -142,7 +144,7 @@ absl::Status Silences::Put(std::map<std::string, Entry> entries) {
 std::vector<v1::Silence> Silences::List(bool expired) const {
   std::vector<v1::Silence> list;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     for (const auto& [id, entry] : entries_) {
       if (expired || InForce(entry.silence)) list.push_back(entry.silence);
     }
@@ -156,7 +158,7 @@ std::vector<v1::Silence> Silences::List(bool expired) const {
 
 std::vector<std::string> Silences::Matching(const v1::Alert& alert) const {
   std::vector<std::string> ids;
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (const auto& [id, entry] : entries_) {
     if (!entry.matchers.empty() && InForce(entry.silence) && MatchesAll(entry.matchers, alert)) {
       ids.push_back(id);
@@ -165,4 +167,4 @@ std::vector<std::string> Silences::Matching(const v1::Alert& alert) const {
   return ids;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -21,7 +21,7 @@
 #include "daemon/notify/matcher.h"
 #include "foreshock/v1/admin.pb.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // What someone writes of himself or of his reasons: one line of 1 to 1 000 bytes of UTF-8; `why`
 // may be empty. InvalidArgument says what is allowed.
@@ -39,7 +39,7 @@ class Silences {
   // Puts all of them where they survive a restart.
   using WriteFn = std::function<absl::Status(const model::SilencesRow&)>;
 
-  Silences(const Clock* clock, WriteFn write) : clock_(clock), write_(std::move(write)) {}
+  Silences(const base::Clock* clock, WriteFn write) : clock_(clock), write_(std::move(write)) {}
 
   // Replaces what is there. A matcher that this version cannot read never matches.
   void Load(const model::SilencesRow& row);
@@ -58,7 +58,7 @@ class Silences {
  private:
   struct Entry {
     v1::Silence silence{};
-    std::vector<LabelMatcher> matchers{};
+    std::vector<base::LabelMatcher> matchers{};
   };
   bool InForce(const v1::Silence& silence) const {
     return clock_->Now() < absl::FromUnixNanos(silence.ends_unix_ns());
@@ -66,12 +66,12 @@ class Silences {
   // Writes what is to be, and only then makes it so.
   absl::Status Put(std::map<std::string, Entry> entries);
 
-  const Clock* const clock_;
+  const base::Clock* const clock_;
   const WriteFn write_;
-  Mutex change_mutex_;  // one change at a time: writing waits for the disk
-  mutable Mutex mutex_;
+  base::Mutex change_mutex_;  // one change at a time: writing waits for the disk
+  mutable base::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by id
   absl::BitGen random_ ABSL_GUARDED_BY(change_mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -6,7 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "daemon/notify/text.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
@@ -58,4 +58,4 @@ SendResult SlackNotifier::Send(const Message& message) {
                   *poster_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -7,7 +7,7 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 class SlackNotifier final : public Notifier {
  public:
@@ -26,4 +26,4 @@ class SlackNotifier final : public Notifier {
   const std::unique_ptr<HttpPoster> poster_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 constexpr int kLayersShown = 8;
@@ -180,4 +180,4 @@ std::string Shorten(const std::string& text, size_t bytes_max) {
   return absl::StrCat(text.substr(0, end), kCut);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -7,7 +7,7 @@
 
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 // At most so many alerts of a message are described, the gravest; of the others their number.
 inline constexpr size_t kAlertsShown = 5;
@@ -38,4 +38,4 @@ std::string AlertUrl(const std::string& external_url, const v1::Alert& alert);
 // At most `bytes_max` bytes, cut between characters, with "..." where it was cut.
 std::string Shorten(const std::string& text, size_t bytes_max);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

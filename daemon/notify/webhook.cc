@@ -12,7 +12,7 @@
 #include "daemon/notify/text.h"
 #include "google/protobuf/util/json_util.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
@@ -105,4 +105,4 @@ SendResult WebhookNotifier::Send(const Message& message) {
   return ResultOf(poster_->Post(options_.url, headers, body), *poster_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -9,7 +9,7 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 class WebhookNotifier final : public Notifier {
  public:
@@ -39,4 +39,4 @@ class WebhookNotifier final : public Notifier {
 // "sha256=" and the HMAC-SHA256 of the body in hexadecimal.
 std::string Signature(const std::string& secret, const std::string& body);
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -8,7 +8,7 @@
 #include "daemon/indicators/finish.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 Attempt::Attempt(const std::string& run, model::AttemptRow attempt, const v1::ModelShape& shape,
                  const Options& options, PipelineStats* stats)
@@ -18,7 +18,7 @@ Attempt::Attempt(const std::string& run, model::AttemptRow attempt, const v1::Mo
       speakers(run, row.number(), options.snapshots, stats),
       run_(run) {}
 
-absl::Status Attempt::Load(const Store& store, absl::Time now) {
+absl::Status Attempt::Load(const store::Store& store, absl::Time now) {
   std::vector<model::ShardReport> reports;
   FORESHOCK_RETURN_IF_ERROR(
       store.OpenReports(run_, number(), [&reports](const model::ShardReport& report) {
@@ -77,15 +77,16 @@ v1::RunState Attempt::state() const {
   return speakers.connected() > 0 ? v1::RUN_STATE_LIVE : v1::RUN_STATE_SILENT;
 }
 
-void Attempt::SetState(v1::RunState state, StoreBatch* batch) {
+void Attempt::SetState(v1::RunState state, store::StoreBatch* batch) {
   row.set_state(state);
   batch->attempts.push_back({run_, row});
 }
 
-void Attempt::Compute(const SettledStep& step, ClosedStep* closed, StoreBatch* batch) {
-  Finish(step.merged->train(), model, /*eval=*/false, &history, closed);
+void Attempt::Compute(const merge::SettledStep& step, model::ClosedStep* closed,
+                      store::StoreBatch* batch) {
+  indicators::Finish(step.merged->train(), model, /*eval=*/false, &history, closed);
   if (step.merged->has_eval()) {
-    Finish(step.merged->eval(), model, /*eval=*/true, &history, closed);
+    indicators::Finish(step.merged->eval(), model, /*eval=*/true, &history, closed);
   }
   if (step.row.late) return;
   if (!row.has_first_step()) row.set_first_step(step.row.step);
@@ -94,14 +95,14 @@ void Attempt::Compute(const SettledStep& step, ClosedStep* closed, StoreBatch* b
   AddCoactivation(step.merged->train(), batch);
 }
 
-void Attempt::ForgetSettled(StoreBatch* batch) {
+void Attempt::ForgetSettled(store::StoreBatch* batch) {
   const std::optional<int64_t> settled = open_steps.settled_through();
   if (!settled.has_value() || settled == settled_written_) return;
   batch->settled_steps.push_back({run_, number(), *settled});
   settled_written_ = settled;
 }
 
-void Attempt::AddCoactivation(const model::StepShards& merged, StoreBatch* batch) {
+void Attempt::AddCoactivation(const model::StepShards& merged, store::StoreBatch* batch) {
   for (const model::CoactivationShard& shard : merged.coactivation()) {
     model::CoactivationRow& sum = coactivation_[shard.layer()];
     if (sum.pair_counts_size() != shard.pair_counts_size()) sum.Clear();  // the first, or E changed
@@ -123,4 +124,4 @@ void Attempt::AddCoactivation(const model::StepShards& merged, StoreBatch* batch
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

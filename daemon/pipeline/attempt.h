@@ -17,14 +17,14 @@
 #include "daemon/pipeline/stats.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Only on the writer's thread.
 class Attempt {
  public:
   struct Options {
-    OpenSteps::Options open_steps;
-    Snapshots::Options snapshots;  // per rank
+    merge::OpenSteps::Options open_steps;
+    indicators::Snapshots::Options snapshots;  // per rank
   };
 
   // `stats` outlives it.
@@ -33,7 +33,7 @@ class Attempt {
 
   // After a restart: reads who spoke, the marks, the open statistics and the sums. `now` is when
   // open steps begin to wait.
-  absl::Status Load(const Store& store, absl::Time now);
+  absl::Status Load(const store::Store& store, absl::Time now);
 
   // Whether the model shape or the world size of a hello of this launch contradicts it.
   absl::Status Check(const v1::Hello& hello) const;
@@ -41,25 +41,25 @@ class Attempt {
   // How it stands: over, live, or silent.
   v1::RunState state() const;
   bool ended() const;
-  void SetState(v1::RunState state, StoreBatch* batch);
+  void SetState(v1::RunState state, store::StoreBatch* batch);
 
   // A step that has closed, computed: its points, findings and what is undefined. What is added up
   // over closed steps goes into the batch.
-  void Compute(const SettledStep& step, ClosedStep* closed, StoreBatch* batch);
+  void Compute(const merge::SettledStep& step, model::ClosedStep* closed, store::StoreBatch* batch);
 
   // Says in the batch which statistics may be forgotten.
-  void ForgetSettled(StoreBatch* batch);
+  void ForgetSettled(store::StoreBatch* batch);
 
   uint32_t number() const { return row.number(); }
 
   model::AttemptRow row;
   const v1::ModelShape model;
-  OpenSteps open_steps;
+  merge::OpenSteps open_steps;
   Speakers speakers;
-  History history;
+  indicators::History history;
 
  private:
-  void AddCoactivation(const model::StepShards& merged, StoreBatch* batch);
+  void AddCoactivation(const model::StepShards& merged, store::StoreBatch* batch);
 
   const std::string run_;
   std::map<uint32_t, model::CoactivationRow> coactivation_;  // by layer, sum over closed steps
@@ -68,4 +68,4 @@ class Attempt {
 
 using Attempts = std::map<uint32_t, Attempt>;  // by number
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -6,11 +6,11 @@
 #include "daemon/model/rows.pb.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 struct Changes {
-  StoreBatch batch;
+  store::StoreBatch batch;
   std::vector<model::AlertRow> alerts;  // of the batch, those that listeners want to hear of
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

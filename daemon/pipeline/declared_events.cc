@@ -3,12 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/stable_hash.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 uint64_t EventIdentity(const model::EventRow& row) {
   const v1::Event& event = row.event();
-  return StableHash(absl::StrCat(row.attempt(), "\n", event.step(), "\n", event.kind(), "\n",
-                                 event.name().size(), "\n", event.name(), event.detail()));
+  return base::StableHash(absl::StrCat(row.attempt(), "\n", event.step(), "\n", event.kind(), "\n",
+                                       event.name().size(), "\n", event.name(), event.detail()));
 }
 
 void DeclaredEvents::Restore(const model::EventRow& row) {
@@ -17,7 +17,7 @@ void DeclaredEvents::Restore(const model::EventRow& row) {
 }
 
 void DeclaredEvents::Declare(uint32_t attempt, const v1::Event& event, absl::Time now,
-                             StoreBatch* batch) {
+                             store::StoreBatch* batch) {
   model::EventRow row;
   row.set_attempt(attempt);
   *row.mutable_event() = event;
@@ -28,8 +28,8 @@ void DeclaredEvents::Declare(uint32_t attempt, const v1::Event& event, absl::Tim
   batch->events.push_back({run_, std::move(row)});
 }
 
-void DeclaredEvents::TakeInForce(const SettledStep& step, bool newest, ClosedStep* closed,
-                                 StoreBatch* batch) {
+void DeclaredEvents::TakeInForce(const merge::SettledStep& step, bool newest,
+                                 model::ClosedStep* closed, store::StoreBatch* batch) {
   if (step.row.late) {
     closed->events.assign(step.merged->events().begin(), step.merged->events().end());
     return;
@@ -53,7 +53,8 @@ void DeclaredEvents::TakeInForce(const SettledStep& step, bool newest, ClosedSte
   });
 }
 
-void DeclaredEvents::Enforce(model::EventRow row, ClosedStep* closed, StoreBatch* batch) const {
+void DeclaredEvents::Enforce(model::EventRow row, model::ClosedStep* closed,
+                             store::StoreBatch* batch) const {
   closed->events.push_back(row.event());
   row.set_in_force_step(closed->row.step);
   row.set_in_force_attempt(closed->row.attempt);
@@ -61,4 +62,4 @@ void DeclaredEvents::Enforce(model::EventRow row, ClosedStep* closed, StoreBatch
   batch->events.push_back({run_, std::move(row)});
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -18,7 +18,7 @@
 #include "daemon/model/step.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // The same for an event that is declared again: the store has one row of it, too.
 uint64_t EventIdentity(const model::EventRow& row);
@@ -32,19 +32,20 @@ class DeclaredEvents {
   void Restore(const model::EventRow& row);
 
   // Holds from the first step that closes at or behind the one that it names.
-  void Declare(uint32_t attempt, const v1::Event& event, absl::Time now, StoreBatch* batch);
+  void Declare(uint32_t attempt, const v1::Event& event, absl::Time now, store::StoreBatch* batch);
 
   // Puts the events that come into force with the step into `closed`, whose row is set. A step that
   // changed after it had closed only lists what its ranks sent.
   // `newest`: of the attempt that is judged; only that one takes what was declared from outside.
-  void TakeInForce(const SettledStep& step, bool newest, ClosedStep* closed, StoreBatch* batch);
+  void TakeInForce(const merge::SettledStep& step, bool newest, model::ClosedStep* closed,
+                   store::StoreBatch* batch);
 
  private:
-  void Enforce(model::EventRow row, ClosedStep* closed, StoreBatch* batch) const;
+  void Enforce(model::EventRow row, model::ClosedStep* closed, store::StoreBatch* batch) const;
 
   const std::string run_;
   std::vector<model::EventRow> waiting_;  // from outside, for steps that have not closed
   absl::flat_hash_set<uint64_t> known_;   // identities of all that wait or came into force
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 size_t ReservedBy(const Work& work) {
@@ -49,4 +49,4 @@ void Inbox::PutAlways(Work work) {
   (void)queue_.Push(std::move(work), 0);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -21,7 +21,7 @@
 #include "daemon/pipeline/stats.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 class RankStream;
 
@@ -91,8 +91,8 @@ class Inbox {
  private:
   const Options options_;
   PipelineStats* const stats_;
-  BoundedQueue<Work> queue_;
+  base::BoundedQueue<Work> queue_;
   std::atomic<bool> draining_{false};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -12,7 +12,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/store/step_reader.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 // History looks at every series of so many steps (dead experts: 200 steps in blocks of ten).
@@ -25,14 +25,15 @@ constexpr uint32_t kHistoryVersion = 1;
 constexpr size_t kMemoryBytesMax = 16u << 20;
 
 // Feeds from the stored points of a step what Finish fed when it closed.
-void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History* history) {
+void ObserveHistory(const model::ClosedStep& step, const v1::ModelShape& model,
+                    indicators::History* history) {
   std::map<uint32_t, std::vector<double>> shares_by_layer;
   history->ObserveTime(step.row.step, step.row.time_unix_ns);
-  for (const Sample& sample : step.samples) {
-    const SeriesKey& series = sample.series;
-    if (series.unit == Unit::kNone && series.indicator == "train.loss") {
+  for (const model::Sample& sample : step.samples) {
+    const model::SeriesKey& series = sample.series;
+    if (series.unit == model::Unit::kNone && series.indicator == "train.loss") {
       history->ObserveScalar("loss", step.row.step, sample.value);
-    } else if (series.unit == Unit::kNone && series.indicator == "train.grad_norm") {
+    } else if (series.unit == model::Unit::kNone && series.indicator == "train.grad_norm") {
       history->ObserveScalar("grad_norm", step.row.step, sample.value);
     } else if (series.indicator == "load.share" && series.layer >= 0 && series.unit_id >= 0 &&
                series.unit_id < model.experts()) {
@@ -46,9 +47,9 @@ void ObserveHistory(const ClosedStep& step, const v1::ModelShape& model, History
   }
 }
 
-std::string RememberHistory(History* history) {
+std::string RememberHistory(indicators::History* history) {
   uint32_t version = kHistoryVersion;
-  Archive archive;
+  base::Archive archive;
   archive.Take(&version);
   history->Fields(&archive);
   return archive.bytes();
@@ -58,10 +59,10 @@ int64_t KibOf(const model::JudgingRow& row) {
   return static_cast<int64_t>(row.ByteSizeLong() >> 10);
 }
 
-std::optional<History> RecallHistory(absl::string_view bytes) {
+std::optional<indicators::History> RecallHistory(absl::string_view bytes) {
   uint32_t version = 0;
-  History history;
-  Archive archive(bytes);
+  indicators::History history;
+  base::Archive archive(bytes);
   archive.Take(&version);
   if (version != kHistoryVersion) return std::nullopt;
   history.Fields(&archive);
@@ -70,8 +71,8 @@ std::optional<History> RecallHistory(absl::string_view bytes) {
 
 }  // namespace
 
-Judging::Judging(std::string run, int64_t remember_steps, std::shared_ptr<const RuleSet> rules,
-                 PipelineStats* stats)
+Judging::Judging(std::string run, int64_t remember_steps,
+                 std::shared_ptr<const rules::RuleSet> rules, PipelineStats* stats)
     : run_(std::move(run)),
       remember_steps_(remember_steps),
       stats_(stats),
@@ -80,7 +81,7 @@ Judging::Judging(std::string run, int64_t remember_steps, std::shared_ptr<const 
 
 void Judging::BeginAttempt(const Attempts& attempts, uint32_t number) {
   const Attempt& attempt = attempts.at(number);
-  AttemptStart start{.number = number};
+  rules::AttemptStart start{.number = number};
   if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
   for (const auto& [other, before] : attempts) {
     if (other >= number || !before.row.has_last_step()) continue;
@@ -107,8 +108,8 @@ void Judging::RankSpeaks(const v1::Hello& hello) {
                          std::vector<v1::PlanEntry>(hello.plan().begin(), hello.plan().end()));
 }
 
-std::vector<model::AlertRow> Judging::Judge(const ClosedStep& closed, Attempt* newest,
-                                            StoreBatch* batch) {
+std::vector<model::AlertRow> Judging::Judge(const model::ClosedStep& closed, Attempt* newest,
+                                            store::StoreBatch* batch) {
   if (closed.row.ranks < newest->row.world_size()) {
     evaluator_.SetSilentRanks(newest->open_steps.silent_ranks());
   }
@@ -118,7 +119,7 @@ std::vector<model::AlertRow> Judging::Judge(const ClosedStep& closed, Attempt* n
   return rows;
 }
 
-std::vector<model::AlertRow> Judging::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
+std::vector<model::AlertRow> Judging::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules) {
   rules_ = std::move(rules);
   // What was remembered is of the old rules. It is replaced with the next step, not now: a reload
   // changes all runs in one batch.
@@ -126,7 +127,7 @@ std::vector<model::AlertRow> Judging::ReplaceRules(std::shared_ptr<const RuleSet
   return evaluator_.ReplaceRules(rules_);
 }
 
-void Judging::Remember(Attempt* newest, StoreBatch* batch) {
+void Judging::Remember(Attempt* newest, store::StoreBatch* batch) {
   steps_to_remember_ = 0;
   model::JudgingRow row;
   row.set_attempt(newest->number());
@@ -138,24 +139,25 @@ void Judging::Remember(Attempt* newest, StoreBatch* batch) {
   batch->judging.push_back({run_, std::move(row)});
 }
 
-absl::Status Judging::Load(const Store& store, Attempts* attempts) {
+absl::Status Judging::Load(const store::Store& store, Attempts* attempts) {
   FORESHOCK_ASSIGN_OR_RETURN(const Judged judged, Recall(store, attempts));
   return Prime(store, judged, attempts);
 }
 
 // An evaluator that recalls goes on as if it had been shown the steps before.
-absl::StatusOr<Judging::Judged> Judging::Recall(const Store& store, Attempts* attempts) {
+absl::StatusOr<Judging::Judged> Judging::Recall(const store::Store& store, Attempts* attempts) {
   const absl::StatusOr<std::optional<model::JudgingRow>> row = store.Judging(run_);
   if (absl::IsDataLoss(row.status())) {
-    LogWarning("pipeline", "what the rules remembered is lost: judging the run from its start",
-               {{"run", run_}, {"error", std::string(row.status().message())}});
+    base::LogWarning("pipeline",
+                     "what the rules remembered is lost: judging the run from its start",
+                     {{"run", run_}, {"error", std::string(row.status().message())}});
     return Judged();
   }
   FORESHOCK_RETURN_IF_ERROR(row.status());
   if (!row->has_value()) return Judged();
   const model::JudgingRow& remembered = **row;
   const auto attempt = attempts->find(remembered.attempt());
-  std::optional<History> history = RecallHistory(remembered.history());
+  std::optional<indicators::History> history = RecallHistory(remembered.history());
   if (attempt == attempts->end() || !history.has_value() ||
       !evaluator_.Recall(remembered.memory())) {
     return Judged();
@@ -177,7 +179,7 @@ int64_t Judging::FirstUnjudged(const Judged& judged, const Attempts& attempts) {
   return first;
 }
 
-absl::Status Judging::Prime(const Store& store, const Judged& judged, Attempts* attempts) {
+absl::Status Judging::Prime(const store::Store& store, const Judged& judged, Attempts* attempts) {
   uint32_t begun = judged.attempt;
   // An attempt without a step in the lineage has begun as well.
   const auto begin_through = [&](uint32_t number) {
@@ -186,20 +188,20 @@ absl::Status Judging::Prime(const Store& store, const Judged& judged, Attempts* 
     }
     begun = std::max(begun, number);
   };
-  const auto is_judged = [&judged](const StepRow& row) {
+  const auto is_judged = [&judged](const model::StepRow& row) {
     return row.attempt < judged.attempt ||
            (row.attempt == judged.attempt && row.step <= judged.step);
   };
 
   // Steps whose points have been downsampled have none to be judged by.
-  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw, store.RawFrom(run_, StepRange()));
+  FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw, store.RawFrom(run_, store::StepRange()));
   const int64_t first = std::max(raw, FirstUnjudged(judged, *attempts));
   int64_t last_step = -1;  // of the newest attempt that has any
   for (const auto& [number, attempt] : *attempts) {
     if (attempt.row.has_last_step()) last_step = attempt.row.last_step();
   }
   int64_t primed = 0;
-  const auto visit = [&](const ClosedStep& step) {
+  const auto visit = [&](const model::ClosedStep& step) {
     if (is_judged(step.row)) return true;
     const bool overtaken = step.row.attempt < begun;
     if (!overtaken) {
@@ -218,24 +220,24 @@ absl::Status Judging::Prime(const Store& store, const Judged& judged, Attempts* 
     return true;
   };
   // Rules look at few of the series, but far back; the history at a few more, at the end.
-  const auto used = [this](const SeriesKey& series) {
+  const auto used = [this](const model::SeriesKey& series) {
     return evaluator_.Uses(series) ||
-           (series.unit == Unit::kNone &&
+           (series.unit == model::Unit::kNone &&
             (series.indicator == "train.loss" || series.indicator == "train.grad_norm"));
   };
-  const StepRange recent{.first = std::max(first, last_step - kHistorySteps)};
-  const StepRange old{.first = first, .last = recent.first - 1};
+  const store::StepRange recent{.first = std::max(first, last_step - kHistorySteps)};
+  const store::StepRange old{.first = first, .last = recent.first - 1};
   if (old.first <= old.last) {
-    FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, old, visit, used));
+    FORESHOCK_RETURN_IF_ERROR(store::ReadClosedSteps(store, run_, old, visit, used));
   }
-  FORESHOCK_RETURN_IF_ERROR(ReadClosedSteps(store, run_, recent, visit));
+  FORESHOCK_RETURN_IF_ERROR(store::ReadClosedSteps(store, run_, recent, visit));
   begin_through(attempts->rbegin()->first);
   steps_to_remember_ = primed;
-  LogInfo("pipeline",
-          judged.attempt > 0 ? "rules go on from what they remembered of a run"
-                             : "rules were shown a run from its first stored step",
-          {{"run", run_}, {"steps_shown", absl::StrCat(primed)}});
+  base::LogInfo("pipeline",
+                judged.attempt > 0 ? "rules go on from what they remembered of a run"
+                                   : "rules were shown a run from its first stored step",
+                {{"run", run_}, {"steps_shown", absl::StrCat(primed)}});
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

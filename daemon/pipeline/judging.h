@@ -23,14 +23,14 @@
 #include "daemon/rules/rule_set.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Only on the writer's thread. Alert rows are returned as Evaluator::Evaluate returns them.
 class Judging {
  public:
   // After so many steps what the rules remember is stored, or after more where it is large: one for
   // each kibibyte. A restart judges at most so many again. `stats` outlives it.
-  Judging(std::string run, int64_t remember_steps, std::shared_ptr<const RuleSet> rules,
+  Judging(std::string run, int64_t remember_steps, std::shared_ptr<const rules::RuleSet> rules,
           PipelineStats* stats);
 
   // Attempt `number` of them begins, with what its ranks have announced so far.
@@ -40,22 +40,23 @@ class Judging {
   void RankGone(uint32_t rank) { evaluator_.RankGone(rank); }
 
   // A step of the newest attempt, in step order. Stores what is remembered when that is due.
-  std::vector<model::AlertRow> Judge(const ClosedStep& closed, Attempt* newest, StoreBatch* batch);
+  std::vector<model::AlertRow> Judge(const model::ClosedStep& closed, Attempt* newest,
+                                     store::StoreBatch* batch);
   // Lets the rules that need a clock look at it.
-  std::vector<model::AlertRow> Tick(const Evaluator::Clock& clock) {
+  std::vector<model::AlertRow> Tick(const rules::Evaluator::Clock& clock) {
     return evaluator_.Tick(clock);
   }
-  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const rules::RuleSet> rules);
 
   // Stores what is remembered.
-  void Remember(Attempt* newest, StoreBatch* batch);
+  void Remember(Attempt* newest, store::StoreBatch* batch);
   // Whether a step was judged since.
   bool has_news() const { return steps_to_remember_ > 0; }
 
   // After a restart, with all attempts read back: goes on from what was remembered, and shows the
   // rules and the indicators the stored steps after that. Then Restore with every alert that goes
   // on.
-  absl::Status Load(const Store& store, Attempts* attempts);
+  absl::Status Load(const store::Store& store, Attempts* attempts);
   absl::Status Restore(const model::AlertRow& row) { return evaluator_.Restore(row); }
 
  private:
@@ -68,16 +69,16 @@ class Judging {
   int64_t remember_after() const { return std::max(remember_steps_, remembered_kib_); }
   void DeclarePlans(const Attempt& attempt);
   static int64_t FirstUnjudged(const Judged& judged, const Attempts& attempts);
-  absl::StatusOr<Judged> Recall(const Store& store, Attempts* attempts);
-  absl::Status Prime(const Store& store, const Judged& judged, Attempts* attempts);
+  absl::StatusOr<Judged> Recall(const store::Store& store, Attempts* attempts);
+  absl::Status Prime(const store::Store& store, const Judged& judged, Attempts* attempts);
 
   const std::string run_;
   const int64_t remember_steps_;
   PipelineStats* const stats_;
-  std::shared_ptr<const RuleSet> rules_;
-  Evaluator evaluator_;
+  std::shared_ptr<const rules::RuleSet> rules_;
+  rules::Evaluator evaluator_;
   int64_t steps_to_remember_ = 0;  // judged since it was last stored
   int64_t remembered_kib_ = 0;     // its size then
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -9,7 +9,7 @@
 #include "daemon/model/rows.pb.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // How an attempt stands right now.
 struct AttemptStatus {
@@ -26,7 +26,7 @@ struct AttemptStatus {
 class PipelineListener {
  public:
   virtual ~PipelineListener() = default;
-  virtual void OnStep(const ClosedStep& step) = 0;
+  virtual void OnStep(const model::ClosedStep& step) = 0;
   // `restored`: read back after a restart; it was told before.
   virtual void OnAlert(const model::AlertRow& row, bool restored) = 0;
   // A run began, got a new attempt, lost or won a rank, or ended.
@@ -36,4 +36,4 @@ class PipelineListener {
   virtual void OnRound() = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

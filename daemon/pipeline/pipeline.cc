@@ -10,7 +10,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/pipeline/rank_stream.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
@@ -28,7 +28,7 @@ Pipeline::Pipeline(Options options, Deps deps)
 Pipeline::~Pipeline() {
   const absl::Status stopped = Stop(absl::Seconds(5));
   if (stopped.ok()) return;
-  LogWarning("pipeline", std::string(stopped.message()));
+  base::LogWarning("pipeline", std::string(stopped.message()));
   (void)Stop(absl::InfiniteDuration());  // the threads use what is destroyed next
 }
 
@@ -37,8 +37,8 @@ absl::Status Pipeline::Start() {
   for (const model::RunRow& run : runs) {
     const absl::Status loaded = LoadUnfinished(run.name());
     if (absl::IsDataLoss(loaded)) {  // the other runs are not to suffer for it
-      LogError("pipeline", "a run cannot be read back and takes no reports",
-               {{"run", run.name()}, {"error", loaded.ToString()}});
+      base::LogError("pipeline", "a run cannot be read back and takes no reports",
+                     {{"run", run.name()}, {"error", loaded.ToString()}});
       continue;
     }
     FORESHOCK_RETURN_IF_ERROR(loaded);
@@ -67,7 +67,7 @@ absl::Status Pipeline::LoadRun(const std::string& run) {
   absl::StatusOr<std::vector<model::AlertRow>> alerts =
       state->Load(*deps_.store, deps_.clock->Steady());
   FORESHOCK_RETURN_IF_ERROR(
-      Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
+      base::Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
   deps_.listener->OnRun(run, state->status());
   runs_[run] = std::move(state);
   changed_.insert(run);
@@ -85,14 +85,13 @@ absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
   return promise->get_future().get();
 }
 
-absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hello,
-                                                           PushStream::AckFn on_ack,
-                                                           PushStream::EndFn on_end) {
+absl::StatusOr<std::unique_ptr<ingest::PushStream>> Pipeline::Open(
+    const v1::Hello& hello, ingest::PushStream::AckFn on_ack, ingest::PushStream::EndFn on_end) {
   if (inbox_.draining()) return Inbox::DrainingError();
   auto stream = std::make_shared<RankStream>(&inbox_, hello, next_stream_++, std::move(on_ack),
                                              std::move(on_end));
   // From here on, so that a stream whose admission cannot be committed ends like any other.
-  std::unique_ptr<PushStream> handle = RankStream::Handle(stream);
+  std::unique_ptr<ingest::PushStream> handle = RankStream::Handle(stream);
   FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
     FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted,
@@ -115,7 +114,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Pipeline::Open(const v1::Hello& hell
   return handle;
 }
 
-absl::Status Pipeline::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
+absl::Status Pipeline::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules) {
   return CallAndCommit([this, rules = std::move(rules)] {
     rules_ = rules;
     for (auto& [name, run] : runs_) run->ReplaceRules(rules, deps_.clock->Now(), &changes_);
@@ -151,7 +150,7 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
     }
     // Nothing of the run may be written after it is gone.
     FORESHOCK_RETURN_IF_ERROR(
-        Annotate(CommitAll(), absl::StrCat("run '", run, "' cannot be deleted")));
+        base::Annotate(CommitAll(), absl::StrCat("run '", run, "' cannot be deleted")));
     FORESHOCK_ASSIGN_OR_RETURN(series, deps_.store->DeleteRun(run));
     // A stream that said Goodbye, or was replaced, may still be there: its end must not meet a
     // later run of the same name.
@@ -219,7 +218,7 @@ absl::Status Pipeline::Flush(absl::Duration deadline) {
 }
 
 std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
-  MutexLock lock(&published_mutex_);
+  base::MutexLock lock(&published_mutex_);
   return published_;
 }
 
@@ -236,10 +235,10 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();
   Drain();
   inbox_.Close();
-  const absl::Time until = SteadyNow() + deadline;
+  const absl::Time until = base::SteadyNow() + deadline;
   const std::string allowed = absl::FormatDuration(absl::Trunc(deadline, absl::Milliseconds(1)));
   {
-    MutexLock lock(&threads_mutex_);
+    base::MutexLock lock(&threads_mutex_);
     if (!WaitUntil(until, writer_ended_)) {
       return absl::DeadlineExceededError(
           absl::StrCat("what was queued is not committed after ", allowed));
@@ -258,7 +257,7 @@ absl::Status Pipeline::Stop(absl::Duration deadline) {
 
 bool Pipeline::WaitUntil(absl::Time until, const bool& ended) {
   while (!ended) {
-    const absl::Duration left = until - SteadyNow();
+    const absl::Duration left = until - base::SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     threads_changed_.WaitFor(&threads_mutex_, std::min(left, absl::Hours(1)));
   }
@@ -266,7 +265,7 @@ bool Pipeline::WaitUntil(absl::Time until, const bool& ended) {
 }
 
 void Pipeline::Ended(bool* ended) {
-  MutexLock lock(&threads_mutex_);
+  base::MutexLock lock(&threads_mutex_);
   *ended = true;
   threads_changed_.NotifyAll();
 }
@@ -379,15 +378,16 @@ void Pipeline::Commit() {
       ++stats_.commit_failures;
       stats_.store_writable = false;
       retry_at_ = now + options_.retry_interval;
-      LogEvery("pipeline.commit", LogLevel::kError, "pipeline",
-               absl::StrCat("the store cannot be written; nothing is acknowledged until it can: ",
-                            status.message()));
+      base::LogEvery(
+          "pipeline.commit", base::LogLevel::kError, "pipeline",
+          absl::StrCat("the store cannot be written; nothing is acknowledged until it can: ",
+                       status.message()));
       for (auto& done : done_) done(status);
       done_.clear();
       return;
     }
     if (!stats_.store_writable.exchange(true)) {
-      LogInfo("pipeline", "the store can be written again");
+      base::LogInfo("pipeline", "the store can be written again");
     }
     ++stats_.commits;
     stats_.commit_latency.Observe(deps_.clock->Steady() - batch_started_);
@@ -406,7 +406,7 @@ void Pipeline::AfterCommit() {
   // The batch is taken first: a callback may not see it half told.
   const Changes committed = std::exchange(changes_, {});
   PublishRuns();
-  for (const ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
+  for (const model::ClosedStep& step : committed.batch.steps) deps_.listener->OnStep(step);
   for (const model::AlertRow& alert : committed.alerts) {
     deps_.listener->OnAlert(alert, /*restored=*/false);
   }
@@ -425,7 +425,7 @@ void Pipeline::PublishRuns() {
     std::vector<AttemptStatus> attempts;
     if (run != runs_.end()) attempts = run->second->status();
     if (!attempts.empty()) deps_.listener->OnRun(name, attempts);
-    MutexLock lock(&published_mutex_);
+    base::MutexLock lock(&published_mutex_);
     if (attempts.empty()) {
       published_.erase(name);
     } else {
@@ -461,7 +461,7 @@ absl::Status Pipeline::MakeRoomForRun() {
                                                      " live runs is reached (limits.runs_max)"));
   }
   FORESHOCK_RETURN_IF_ERROR(
-      Annotate(CommitAll(), absl::StrCat("run '", idle->first, "' cannot leave memory")));
+      base::Annotate(CommitAll(), absl::StrCat("run '", idle->first, "' cannot leave memory")));
   changed_.insert(idle->first);
   runs_.erase(idle);
   return absl::OkStatus();
@@ -473,7 +473,7 @@ void Pipeline::SyncLoop() {
   uint64_t synced_commits = 0;
   while (true) {
     {
-      MutexLock lock(&threads_mutex_);
+      base::MutexLock lock(&threads_mutex_);
       if (!stop_syncing_) threads_changed_.WaitFor(&threads_mutex_, options_.sync_interval);
       if (stop_syncing_) break;
     }
@@ -484,12 +484,12 @@ void Pipeline::SyncLoop() {
       synced_commits = commits;
     } else {
       ++stats_.sync_failures;
-      LogEvery("pipeline.sync", LogLevel::kError, "pipeline",
-               absl::StrCat("the write-ahead log cannot be synced: ", status.message()));
+      base::LogEvery("pipeline.sync", base::LogLevel::kError, "pipeline",
+                     absl::StrCat("the write-ahead log cannot be synced: ", status.message()));
     }
   }
   const absl::Status last = deps_.store->Sync();
-  if (!last.ok()) LogError("pipeline", absl::StrCat("last sync: ", last.message()));
+  if (!last.ok()) base::LogError("pipeline", absl::StrCat("last sync: ", last.message()));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -34,12 +34,12 @@
 #include "daemon/rules/rule_set.h"
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 class RankStream;
 
 // Thread-safe.
-class Pipeline final : public ReportSink {
+class Pipeline final : public ingest::ReportSink {
  public:
   struct Options {
     RunState::Options run;
@@ -52,9 +52,9 @@ class Pipeline final : public ReportSink {
     std::string version;
   };
   struct Deps {
-    Store* store = nullptr;
-    const Clock* clock = nullptr;
-    std::shared_ptr<const RuleSet> rules;
+    store::Store* store = nullptr;
+    const base::Clock* clock = nullptr;
+    std::shared_ptr<const rules::RuleSet> rules;
     PipelineListener* listener = nullptr;
   };
 
@@ -71,10 +71,11 @@ class Pipeline final : public ReportSink {
   // committed was not acknowledged, so senders repeat it.
   absl::Status Stop(absl::Duration deadline);
 
-  absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, PushStream::AckFn on_ack,
-                                                   PushStream::EndFn on_end) override;
+  absl::StatusOr<std::unique_ptr<ingest::PushStream>> Open(
+      const v1::Hello& hello, ingest::PushStream::AckFn on_ack,
+      ingest::PushStream::EndFn on_end) override;
 
-  absl::Status ReplaceRules(std::shared_ptr<const RuleSet> rules);
+  absl::Status ReplaceRules(std::shared_ptr<const rules::RuleSet> rules);
   // The attempt it was added to. NotFound for an unknown run.
   absl::StatusOr<uint32_t> DeclareEvent(const std::string& run, const v1::Event& event);
   absl::Status PinRun(const std::string& run, bool pinned);
@@ -130,7 +131,7 @@ class Pipeline final : public ReportSink {
   std::atomic<StreamId> next_stream_{1};
 
   // Only on the writer's thread, or before it runs.
-  std::shared_ptr<const RuleSet> rules_;
+  std::shared_ptr<const rules::RuleSet> rules_;
   std::map<std::string, std::unique_ptr<RunState>> runs_;
   absl::flat_hash_map<StreamId, std::shared_ptr<RankStream>> streams_;
   Changes changes_;
@@ -142,11 +143,11 @@ class Pipeline final : public ReportSink {
   absl::Time settle_all_at_ = absl::InfinitePast();
   absl::Time retry_at_ = absl::InfinitePast();
 
-  mutable Mutex published_mutex_;
+  mutable base::Mutex published_mutex_;
   std::map<std::string, std::vector<AttemptStatus>> published_ ABSL_GUARDED_BY(published_mutex_);
 
-  Mutex threads_mutex_;
-  CondVar threads_changed_;
+  base::Mutex threads_mutex_;
+  base::CondVar threads_changed_;
   bool stop_syncing_ ABSL_GUARDED_BY(threads_mutex_) = false;
   bool writer_ended_ ABSL_GUARDED_BY(threads_mutex_) = false;
   bool syncer_ended_ ABSL_GUARDED_BY(threads_mutex_) = false;
@@ -155,4 +156,4 @@ class Pipeline final : public ReportSink {
   std::thread syncer_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -4,15 +4,15 @@
 
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
-class RankStream::PushHandle final : public PushStream {
+class RankStream::PushHandle final : public ingest::PushStream {
  public:
   explicit PushHandle(std::shared_ptr<RankStream> stream) : stream_(std::move(stream)) {}
 
   ~PushHandle() override {
     {
-      MutexLock lock(&stream_->mutex_);
+      base::MutexLock lock(&stream_->mutex_);
       stream_->on_ack_ = nullptr;
       stream_->on_end_ = nullptr;
     }
@@ -21,7 +21,7 @@ class RankStream::PushHandle final : public PushStream {
 
   const v1::HelloAck& hello_ack() const override { return stream_->hello_ack_; }
 
-  absl::Status Submit(const v1::Report& report, const StreamNames& names,
+  absl::Status Submit(const v1::Report& report, const model::StreamNames& names,
                       std::vector<v1::Rejection> rejections) override {
     ReportWork work{.stream = stream_, .bytes = report.ByteSizeLong()};
     FORESHOCK_RETURN_IF_ERROR(stream_->inbox_->Reserve(work.bytes));
@@ -38,8 +38,8 @@ class RankStream::PushHandle final : public PushStream {
   const std::shared_ptr<RankStream> stream_;
 };
 
-RankStream::RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, PushStream::AckFn on_ack,
-                       PushStream::EndFn on_end)
+RankStream::RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id,
+                       ingest::PushStream::AckFn on_ack, ingest::PushStream::EndFn on_end)
     : inbox_(inbox),
       id_(id),
       run_(hello.run()),
@@ -50,7 +50,7 @@ RankStream::RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, PushSt
       on_ack_(std::move(on_ack)),
       on_end_(std::move(on_end)) {}
 
-std::unique_ptr<PushStream> RankStream::Handle(std::shared_ptr<RankStream> stream) {
+std::unique_ptr<ingest::PushStream> RankStream::Handle(std::shared_ptr<RankStream> stream) {
   return std::make_unique<PushHandle>(std::move(stream));
 }
 
@@ -62,14 +62,14 @@ void RankStream::Admit(const Admitted& admitted, const v1::HelloAck& hello_ack) 
 }
 
 void RankStream::SendAck(const v1::Ack& ack) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (on_ack_ != nullptr) on_ack_(ack);
 }
 
 void RankStream::End(const absl::Status& status) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (on_end_ != nullptr) on_end_(status);
   on_end_ = nullptr;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -19,17 +19,17 @@
 #include "daemon/pipeline/shard_report.h"
 #include "daemon/pipeline/speakers.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Shared by ingest's handle and the writer's thread.
 class RankStream {
  public:
   // `inbox` outlives it.
-  RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, PushStream::AckFn on_ack,
-             PushStream::EndFn on_end);
+  RankStream(Inbox* inbox, const v1::Hello& hello, StreamId id, ingest::PushStream::AckFn on_ack,
+             ingest::PushStream::EndFn on_end);
 
   // What ingest holds; the stream ends when it goes.
-  static std::unique_ptr<PushStream> Handle(std::shared_ptr<RankStream> stream);
+  static std::unique_ptr<ingest::PushStream> Handle(std::shared_ptr<RankStream> stream);
 
   // By the writer's thread, before anyone else sees the stream.
   void Admit(const Admitted& admitted, const v1::HelloAck& hello_ack);
@@ -54,9 +54,9 @@ class RankStream {
   uint32_t attempt_ = 0;
   v1::HelloAck hello_ack_;
 
-  Mutex mutex_;
-  PushStream::AckFn on_ack_ ABSL_GUARDED_BY(mutex_);
-  PushStream::EndFn on_end_ ABSL_GUARDED_BY(mutex_);
+  base::Mutex mutex_;
+  ingest::PushStream::AckFn on_ack_ ABSL_GUARDED_BY(mutex_);
+  ingest::PushStream::EndFn on_end_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -1,6 +1,6 @@
 #include "daemon/pipeline/run_alerts.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 // It is over, and nobody is left to be told.
@@ -45,4 +45,4 @@ void RunAlerts::Put(model::AlertRow row, Changes* changes) {
   changes->batch.alerts.push_back({run_, std::move(row)});
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

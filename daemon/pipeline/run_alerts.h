@@ -14,7 +14,7 @@
 #include "daemon/model/rows.pb.h"
 #include "daemon/pipeline/changes.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Only on the writer's thread.
 class RunAlerts {
@@ -39,4 +39,4 @@ class RunAlerts {
   std::map<std::string, model::AlertRow> rows_;  // by id
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
-RunState::RunState(std::string run, const Options& options, std::shared_ptr<const RuleSet> rules,
-                   PipelineStats* stats)
+RunState::RunState(std::string run, const Options& options,
+                   std::shared_ptr<const rules::RuleSet> rules, PipelineStats* stats)
     : run_(std::move(run)),
       options_(options),
       stats_(stats),
@@ -19,7 +19,8 @@ RunState::RunState(std::string run, const Options& options, std::shared_ptr<cons
   row_.set_name(run_);
 }
 
-absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, absl::Time now) {
+absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const store::Store& store,
+                                                            absl::Time now) {
   FORESHOCK_ASSIGN_OR_RETURN(row_, store.Run(run_));
   FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::AttemptRow> attempts, store.Attempts(run_));
   for (model::AttemptRow& row : attempts) {
@@ -40,7 +41,7 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
     alerts_.Restore(row);
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
     FORESHOCK_RETURN_IF_ERROR(
-        Annotate(judging_.Restore(row), absl::StrCat("alert ", row.alert().id())));
+        base::Annotate(judging_.Restore(row), absl::StrCat("alert ", row.alert().id())));
     unresolved.push_back(row);
   }
   return unresolved;
@@ -49,7 +50,7 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const Store& store, 
 absl::StatusOr<Attempt*> RunState::FindAttempt(const v1::Hello& hello) {
   for (auto& [number, attempt] : attempts_) {
     if (attempt.row.launch_id() != hello.launch_id()) continue;
-    FORESHOCK_RETURN_IF_ERROR(Annotate(
+    FORESHOCK_RETURN_IF_ERROR(base::Annotate(
         attempt.Check(hello), absl::StrCat("Hello of run '", run_, "', rank ", hello.rank())));
     return &attempt;
   }
@@ -76,7 +77,7 @@ Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now, Changes*
   if (!attempts_.empty()) {
     // An attempt that was killed is closed by its successor only.
     Attempt& previous = newest();
-    for (const SettledStep& step : previous.open_steps.Retire()) {
+    for (const merge::SettledStep& step : previous.open_steps.Retire()) {
       CloseStep(step, &previous, now, changes);
     }
   }
@@ -106,8 +107,8 @@ absl::StatusOr<Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
   if (attempt == nullptr) attempt = &BeginAttempt(hello, now, changes);
   absl::StatusOr<Admitted> admitted = attempt->speakers.Greet(hello, stream, &changes->batch);
   if (!admitted.ok()) {
-    return Annotate(admitted.status(),
-                    absl::StrCat("run '", run_, "', launch '", hello.launch_id(), "'"));
+    return base::Annotate(admitted.status(),
+                          absl::StrCat("run '", run_, "', launch '", hello.launch_id(), "'"));
   }
   heard_ = true;
   if (IsNewest(*attempt)) judging_.RankSpeaks(hello);
@@ -117,7 +118,7 @@ absl::StatusOr<Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
 }
 
 RunState::Taken RunState::Add(uint32_t number, const model::ShardReport& report, absl::Time now,
-                              StoreBatch* batch) {
+                              store::StoreBatch* batch) {
   Attempt& attempt = attempts_.at(number);
   if (!attempt.speakers.Mark(report, batch)) {
     ++stats_->reports_duplicate;
@@ -125,13 +126,13 @@ RunState::Taken RunState::Add(uint32_t number, const model::ShardReport& report,
   }
   ++stats_->reports_committed;
   switch (attempt.open_steps.Add(report, now)) {
-    case OpenSteps::Outcome::kTooLate:
+    case merge::OpenSteps::Outcome::kTooLate:
       ++stats_->reports_too_late;
       return Taken::kTooLate;
-    case OpenSteps::Outcome::kLate:
+    case merge::OpenSteps::Outcome::kLate:
       ++stats_->reports_late;
       break;
-    case OpenSteps::Outcome::kOpen:
+    case merge::OpenSteps::Outcome::kOpen:
       break;
   }
   batch->reports.push_back({run_, number, report});
@@ -139,7 +140,7 @@ RunState::Taken RunState::Add(uint32_t number, const model::ShardReport& report,
 }
 
 void RunState::Goodbye(uint32_t number, uint32_t rank, const std::string& client_instance,
-                       v1::Outcome outcome, StoreBatch* batch) {
+                       v1::Outcome outcome, store::StoreBatch* batch) {
   Attempt& attempt = attempts_.at(number);
   attempt.speakers.Goodbye(rank, client_instance, outcome, batch);
   attempt.open_steps.RankGone(rank);
@@ -154,7 +155,7 @@ void RunState::StreamEnded(uint32_t number, uint32_t rank, StreamId stream) {
 }
 
 absl::StatusOr<uint32_t> RunState::Declare(const v1::Event& event, absl::Time now,
-                                           StoreBatch* batch) {
+                                           store::StoreBatch* batch) {
   if (attempts_.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("run '", run_, "' has no attempt to which an event could belong"));
@@ -163,19 +164,19 @@ absl::StatusOr<uint32_t> RunState::Declare(const v1::Event& event, absl::Time no
   return newest().number();
 }
 
-void RunState::SetPinned(bool pinned, StoreBatch* batch) {
+void RunState::SetPinned(bool pinned, store::StoreBatch* batch) {
   row_.set_pinned(pinned);
   batch->runs.push_back(row_);
 }
 
-void RunState::ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now,
+void RunState::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules, absl::Time now,
                             Changes* changes) {
   TakeAlerts(judging_.ReplaceRules(std::move(rules)), now, changes);
 }
 
 void RunState::Settle(absl::Time now, Changes* changes) {
   for (auto& [number, attempt] : attempts_) {
-    for (const SettledStep& step : attempt.open_steps.TakeSettled(now)) {
+    for (const merge::SettledStep& step : attempt.open_steps.TakeSettled(now)) {
       CloseStep(step, &attempt, now, changes);
     }
     attempt.ForgetSettled(&changes->batch);
@@ -188,16 +189,18 @@ void RunState::Settle(absl::Time now, Changes* changes) {
 
 void RunState::Tick(absl::Time now, Changes* changes) {
   if (attempts_.empty()) return;
-  const Life life = newest().ended() ? Life::kEnded : heard_ ? Life::kLive : Life::kUnheard;
+  const rules::Life life = newest().ended() ? rules::Life::kEnded
+                           : heard_         ? rules::Life::kLive
+                                            : rules::Life::kUnheard;
   TakeAlerts(judging_.Tick({.now_unix_ns = absl::ToUnixNanos(now),
                             .life = life,
                             .hindmost = [this] { return newest().open_steps.hindmost(); }}),
              now, changes);
 }
 
-void RunState::CloseStep(const SettledStep& step, Attempt* attempt, absl::Time now,
+void RunState::CloseStep(const merge::SettledStep& step, Attempt* attempt, absl::Time now,
                          Changes* changes) {
-  ClosedStep closed;
+  model::ClosedStep closed;
   closed.run = run_;
   closed.row = step.row;
   closed.row.attempt = attempt->number();
@@ -251,4 +254,4 @@ size_t RunState::open_bytes() const {
   return sum;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

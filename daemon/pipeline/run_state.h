@@ -27,7 +27,7 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Only on the writer's thread.
 class RunState {
@@ -38,26 +38,28 @@ class RunState {
   enum class Taken { kNew, kDuplicate, kTooLate };
 
   // `stats` outlives it.
-  RunState(std::string run, const Options& options, std::shared_ptr<const RuleSet> rules,
+  RunState(std::string run, const Options& options, std::shared_ptr<const rules::RuleSet> rules,
            PipelineStats* stats);
 
   // Reads the run back from the store: attempts, marks, open statistics, alerts, and as much
   // history as the windows need. Returns the alerts that are not resolved.
-  absl::StatusOr<std::vector<model::AlertRow>> Load(const Store& store, absl::Time now);
+  absl::StatusOr<std::vector<model::AlertRow>> Load(const store::Store& store, absl::Time now);
 
   // A rank says hello. Errors as ReportSink::Open.
   absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
                                 Changes* changes);
-  Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now, StoreBatch* batch);
+  Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now,
+            store::StoreBatch* batch);
   void Goodbye(uint32_t attempt, uint32_t rank, const std::string& client_instance,
-               v1::Outcome outcome, StoreBatch* batch);
+               v1::Outcome outcome, store::StoreBatch* batch);
   void StreamEnded(uint32_t attempt, uint32_t rank, StreamId stream);
 
   // Declared from outside the training process. Returns the attempt that it was added to;
   // FailedPrecondition for a run that has none.
-  absl::StatusOr<uint32_t> Declare(const v1::Event& event, absl::Time now, StoreBatch* batch);
-  void SetPinned(bool pinned, StoreBatch* batch);
-  void ReplaceRules(std::shared_ptr<const RuleSet> rules, absl::Time now, Changes* changes);
+  absl::StatusOr<uint32_t> Declare(const v1::Event& event, absl::Time now,
+                                   store::StoreBatch* batch);
+  void SetPinned(bool pinned, store::StoreBatch* batch);
+  void ReplaceRules(std::shared_ptr<const rules::RuleSet> rules, absl::Time now, Changes* changes);
   RunAlerts& alerts() { return alerts_; }
 
   // Closes what is due, computes and judges it.
@@ -80,7 +82,8 @@ class RunState {
   bool IsNewest(const Attempt& attempt) const {
     return attempt.number() == attempts_.rbegin()->first;
   }
-  void CloseStep(const SettledStep& step, Attempt* attempt, absl::Time now, Changes* changes);
+  void CloseStep(const merge::SettledStep& step, Attempt* attempt, absl::Time now,
+                 Changes* changes);
   void TakeAlerts(std::vector<model::AlertRow> rows, absl::Time now, Changes* changes);
 
   const std::string run_;
@@ -94,4 +97,4 @@ class RunState {
   DeclaredEvents events_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "daemon/indicators/sources.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 v1::Rejection Reject(uint64_t seq, int index, const absl::Status& status) {
@@ -17,7 +17,7 @@ v1::Rejection Reject(uint64_t seq, int index, const absl::Status& status) {
 
 }  // namespace
 
-model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& names,
+model::ShardReport SummariseReport(const v1::Report& report, const model::StreamNames& names,
                                    const Reporter& reporter,
                                    std::vector<v1::Rejection>* rejections) {
   SharedSnapshots& shared = *reporter.snapshots;
@@ -39,10 +39,11 @@ model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& 
   if (report.tokens() > 0) {
     shards->set_tokens(report.tokens());
     model::Source* source = shards->add_token_sources();
-    source->set_id(DerivedTokenShard(reporter.sender.coordinates));
+    source->set_id(indicators::DerivedTokenShard(reporter.sender.coordinates));
     source->set_fingerprint(report.tokens());
   }
-  const SummariseContext context{.sender = reporter.sender, .names = names, .step = report.step()};
+  const indicators::SummariseContext context{
+      .sender = reporter.sender, .names = names, .step = report.step()};
   for (int i = 0; i < report.summaries_size(); ++i) {
     const v1::Summary& summary = report.summaries(i);
     if (summary.has_event()) {
@@ -50,9 +51,9 @@ model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& 
       continue;
     }
     if (summary.payload_case() == v1::Summary::PAYLOAD_NOT_SET) continue;  // ingest cleared it
-    MutexLock lock(&shared.mutex);
+    base::MutexLock lock(&shared.mutex);
     const size_t bytes_before = shared.snapshots.bytes();
-    const absl::Status status = Summarise(summary, context, &shared.snapshots, shards);
+    const absl::Status status = indicators::Summarise(summary, context, &shared.snapshots, shards);
     // Wraps around where a snapshot went, as the sum does.
     shared.stats->snapshot_bytes += shared.snapshots.bytes() - bytes_before;
     if (!status.ok()) rejections->push_back(Reject(report.seq(), i, status));
@@ -60,4 +61,4 @@ model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& 
   return out;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

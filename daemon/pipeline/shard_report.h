@@ -15,23 +15,23 @@
 #include "daemon/pipeline/stats.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // The weight snapshots of one process, shared by its stream and the one that replaces it after a
 // reconnect. Used on the callers' threads.
 struct SharedSnapshots {
-  SharedSnapshots(Snapshots::Options options, PipelineStats* stats)
+  SharedSnapshots(indicators::Snapshots::Options options, PipelineStats* stats)
       : snapshots(options), stats(stats) {}
   ~SharedSnapshots() { stats->snapshot_bytes -= snapshots.bytes(); }
 
-  Mutex mutex;
-  Snapshots snapshots ABSL_GUARDED_BY(mutex);
+  base::Mutex mutex;
+  indicators::Snapshots snapshots ABSL_GUARDED_BY(mutex);
   PipelineStats* const stats;
 };
 
 // Who reports, as its Hello and its admission said.
 struct Reporter {
-  Sender sender;
+  indicators::Sender sender;
   std::string client_instance;
   uint64_t committed_seq = 0;  // reports up to it are known: they are taken as empty
   std::shared_ptr<SharedSnapshots> snapshots{};
@@ -39,8 +39,8 @@ struct Reporter {
 
 // `report` has passed ingest's validation. What only the numbers show to be wrong is left out and
 // appended to `rejections`. Counts what it sees in the stats of the reporter's snapshots.
-model::ShardReport SummariseReport(const v1::Report& report, const StreamNames& names,
+model::ShardReport SummariseReport(const v1::Report& report, const model::StreamNames& names,
                                    const Reporter& reporter,
                                    std::vector<v1::Rejection>* rejections);
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

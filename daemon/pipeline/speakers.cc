@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 absl::StatusOr<Admitted> Speakers::Greet(const v1::Hello& hello, StreamId stream,
-                                         StoreBatch* batch) {
+                                         store::StoreBatch* batch) {
   const auto known = ranks_.find(hello.rank());
   Admitted admitted{.attempt = attempt_};
   if (known != ranks_.end()) {
@@ -53,7 +53,7 @@ absl::StatusOr<Admitted> Speakers::Greet(const v1::Hello& hello, StreamId stream
   return admitted;
 }
 
-bool Speakers::Mark(const model::ShardReport& report, StoreBatch* batch) {
+bool Speakers::Mark(const model::ShardReport& report, store::StoreBatch* batch) {
   model::RankRow& row = ranks_.at(report.rank()).processes.at(report.client_instance()).row;
   if (report.seq() <= row.committed_seq()) return false;
   row.set_committed_seq(report.seq());
@@ -66,7 +66,7 @@ bool Speakers::Mark(const model::ShardReport& report, StoreBatch* batch) {
 }
 
 void Speakers::Goodbye(uint32_t number, const std::string& client_instance, v1::Outcome outcome,
-                       StoreBatch* batch) {
+                       store::StoreBatch* batch) {
   Rank& rank = ranks_.at(number);
   Process& process = rank.processes.at(client_instance);
   process.row.set_outcome(outcome);
@@ -107,4 +107,4 @@ void Speakers::Disconnect(Rank* rank) {
   if (std::exchange(rank->stream, 0) != 0) --connected_;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -22,7 +22,7 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 using StreamId = uint64_t;  // 0: none
 
@@ -49,18 +49,19 @@ class Speakers {
   };
 
   // `stats` outlives it.
-  Speakers(std::string run, uint32_t attempt, Snapshots::Options snapshots, PipelineStats* stats)
+  Speakers(std::string run, uint32_t attempt, indicators::Snapshots::Options snapshots,
+           PipelineStats* stats)
       : run_(std::move(run)), attempt_(attempt), snapshots_(snapshots), stats_(stats) {}
 
   // A process speaks for a rank from now on. Errors: AlreadyExists while another process does,
   // InvalidArgument when the rank said other coordinates before.
-  absl::StatusOr<Admitted> Greet(const v1::Hello& hello, StreamId stream, StoreBatch* batch);
+  absl::StatusOr<Admitted> Greet(const v1::Hello& hello, StreamId stream, store::StoreBatch* batch);
 
   // Takes note of a report. False: it was committed before.
-  bool Mark(const model::ShardReport& report, StoreBatch* batch);
+  bool Mark(const model::ShardReport& report, store::StoreBatch* batch);
 
   void Goodbye(uint32_t rank, const std::string& client_instance, v1::Outcome outcome,
-               StoreBatch* batch);
+               store::StoreBatch* batch);
   void StreamEnded(uint32_t rank, StreamId stream);
 
   // A stored row, after a restart.
@@ -77,11 +78,11 @@ class Speakers {
 
   const std::string run_;
   const uint32_t attempt_;
-  const Snapshots::Options snapshots_;
+  const indicators::Snapshots::Options snapshots_;
   PipelineStats* const stats_;
   std::map<uint32_t, Rank> ranks_;
   size_t ranks_by_outcome_[v1::Outcome_ARRAYSIZE] = {};
   size_t connected_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -6,7 +6,7 @@
 
 #include "daemon/exporter/latency_histogram.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 
 // Written by the pipeline, read by anyone. Thread-safe.
 struct PipelineStats {
@@ -21,7 +21,7 @@ struct PipelineStats {
   std::atomic<uint64_t> rules_evaluated{0};  // rule and step
   std::atomic<uint64_t> commits{0};
   std::atomic<uint64_t> commit_failures{0};
-  LatencyHistogram commit_latency;  // from the first report of a batch taken up
+  exporter::LatencyHistogram commit_latency;  // from the first report of a batch taken up
   std::atomic<uint64_t> acks_sent{0};
   std::atomic<uint64_t> sync_failures{0};
   std::atomic<uint64_t> snapshot_bytes{0};  // weight snapshots of all ranks
@@ -34,4 +34,4 @@ struct PipelineStats {
   std::atomic<bool> store_writable{true};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

@@ -5,7 +5,7 @@
 #include "daemon/query/answers.h"
 #include "daemon/query/limits.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
 int Gravity(const v1::Alert& alert) {
@@ -26,7 +26,7 @@ bool Before(const v1::Alert& a, const v1::Alert& b) {
 absl::StatusOr<v1::ListAlertsResponse> Answers::ListAlerts(
     const v1::ListAlertsRequest& request) const {
   FORESHOCK_ASSIGN_OR_RETURN(const uint64_t limit,
-                             query_internal::LimitOf(request.limit(), kAlertsDefault, kAlertsMax));
+                             internal::LimitOf(request.limit(), kAlertsDefault, kAlertsMax));
   if (!v1::AlertState_IsValid(request.state())) {
     return absl::InvalidArgumentError(
         absl::StrCat("state ", request.state(), ": unknown to this version"));
@@ -87,4 +87,4 @@ absl::StatusOr<v1::ListEventsResponse> Answers::ListEvents(
   return response;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -7,10 +7,10 @@
 #include "daemon/query/answers.h"
 #include "daemon/query/matchers.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
-using query_internal::MatchesAll;
-using query_internal::ParseMatchers;
+using internal::MatchesAll;
+using internal::ParseMatchers;
 
 namespace {
 
@@ -33,13 +33,13 @@ v1::Attempt MakeAttempt(const model::AttemptRow& row, uint32_t connected) {
   return attempt;
 }
 
-absl::string_view StorageName(Storage storage) {
+absl::string_view StorageName(model::Storage storage) {
   switch (storage) {
-    case Storage::kF32:
+    case model::Storage::kF32:
       return "f32";
-    case Storage::kF64:
+    case model::Storage::kF64:
       return "f64";
-    case Storage::kI64:
+    case model::Storage::kI64:
       return "i64";
   }
   return "";
@@ -70,7 +70,8 @@ absl::StatusOr<v1::Run> Answers::MakeRun(const model::RunRow& row) const {
     if (attempt.has_last_step()) run.set_last_step(attempt.last_step());
   }
   if (!attempts.empty()) run.set_state(run.attempts().rbegin()->state());
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> series, store_->Series(row.name(), {}));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SeriesKey> series,
+                             store_->Series(row.name(), {}));
   run.set_series(series.size());
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store_->Alerts(row.name()));
   run.set_alerts_firing(static_cast<uint32_t>(
@@ -85,7 +86,7 @@ absl::StatusOr<v1::ListRunsResponse> Answers::ListRuns(const v1::ListRunsRequest
   std::sort(rows.begin(), rows.end(), [](const model::RunRow& a, const model::RunRow& b) {
     return std::tuple(-a.created_unix_ns(), a.name()) < std::tuple(-b.created_unix_ns(), b.name());
   });
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LabelMatcher> matchers,
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<base::LabelMatcher> matchers,
                              ParseMatchers(request.matchers()));
   v1::ListRunsResponse response;
   for (const model::RunRow& row : rows) {
@@ -109,7 +110,7 @@ absl::StatusOr<v1::GetRunResponse> Answers::GetRun(const v1::GetRunRequest& requ
 absl::StatusOr<v1::ListIndicatorsResponse> Answers::ListIndicators(
     const v1::ListIndicatorsRequest&) const {
   v1::ListIndicatorsResponse response;
-  for (const IndicatorInfo& info : Indicators()) {
+  for (const model::IndicatorInfo& info : model::Indicators()) {
     v1::Indicator* indicator = response.add_indicators();
     indicator->set_id(std::string(info.id));
     indicator->set_unit(std::string(info.quantity));
@@ -138,7 +139,7 @@ absl::StatusOr<v1::ListBandsResponse> Answers::ListBands(
 
 absl::StatusOr<v1::GetStatusResponse> Answers::GetStatus(const v1::GetStatusRequest&) const {
   v1::GetStatusResponse response = live_->Status();
-  const StoreStats stats = store_->Stats();
+  const store::StoreStats stats = store_->Stats();
   response.set_series(stats.series);
   response.set_store_bytes(stats.bytes);
   response.set_store_writable(stats.writable);
@@ -146,4 +147,4 @@ absl::StatusOr<v1::GetStatusResponse> Answers::GetStatus(const v1::GetStatusRequ
   return response;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

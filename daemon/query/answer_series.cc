@@ -11,38 +11,42 @@
 #include "daemon/query/limits.h"
 #include "daemon/query/matchers.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
-using query_internal::CheckSeriesLabels;
-using query_internal::LimitOf;
-using query_internal::MatchesAll;
-using query_internal::ParseMatchers;
-using query_internal::ToFilter;
-using query_internal::ToProto;
+using internal::CheckSeriesLabels;
+using internal::LimitOf;
+using internal::MatchesAll;
+using internal::ParseMatchers;
+using internal::ToFilter;
+using internal::ToProto;
 
-absl::StatusOr<std::vector<SeriesKey>> Answers::Select(const v1::SeriesSelector& selector) const {
+absl::StatusOr<std::vector<model::SeriesKey>> Answers::Select(
+    const v1::SeriesSelector& selector) const {
   FORESHOCK_RETURN_IF_ERROR(FindRun(selector.run()).status());
-  FORESHOCK_ASSIGN_OR_RETURN(const SeriesFilter filter, ToFilter(selector));
-  FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> series, store_->Series(selector.run(), filter));
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<LabelMatcher> matchers,
+  FORESHOCK_ASSIGN_OR_RETURN(const store::SeriesFilter filter, ToFilter(selector));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::SeriesKey> series,
+                             store_->Series(selector.run(), filter));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<base::LabelMatcher> matchers,
                              ParseMatchers(selector.matchers()));
   FORESHOCK_RETURN_IF_ERROR(CheckSeriesLabels(matchers));
   const std::string& id = selector.indicator();
   // A store may hold what another version knew, so only an empty answer makes the id suspicious.
-  if (series.empty() && !id.empty() && !absl::EndsWith(id, "*") && !IsKnownIndicator(id)) {
+  if (series.empty() && !id.empty() && !absl::EndsWith(id, "*") && !model::IsKnownIndicator(id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("indicator '", id,
                      "': unknown; allowed are the ids of ListIndicators, train.<scalar>, either "
                      "behind 'eval.', and a prefix ending in '*'"));
   }
-  std::erase_if(series, [&matchers](const SeriesKey& key) { return !MatchesAll(matchers, key); });
+  std::erase_if(series,
+                [&matchers](const model::SeriesKey& key) { return !MatchesAll(matchers, key); });
   return series;
 }
 
-absl::StatusOr<StepRange> Answers::Range(const std::string& run, std::optional<int64_t> first,
-                                         std::optional<int64_t> last,
-                                         std::optional<uint32_t> attempt) const {
-  StepRange range;
+absl::StatusOr<store::StepRange> Answers::Range(const std::string& run,
+                                                std::optional<int64_t> first,
+                                                std::optional<int64_t> last,
+                                                std::optional<uint32_t> attempt) const {
+  store::StepRange range;
   range.first = first.value_or(range.first);
   range.last = last.value_or(range.last);
   range.attempt = attempt;
@@ -62,7 +66,7 @@ absl::StatusOr<StepRange> Answers::Range(const std::string& run, std::optional<i
   return range;
 }
 
-absl::StatusOr<int64_t> Answers::BucketSteps(const std::string& run, const StepRange& range,
+absl::StatusOr<int64_t> Answers::BucketSteps(const std::string& run, const store::StepRange& range,
                                              uint64_t buckets_max) const {
   if (buckets_max == 0) return 1;
   int64_t first = range.last;
@@ -84,7 +88,8 @@ absl::StatusOr<v1::ListSeriesResponse> Answers::ListSeries(
     const v1::ListSeriesRequest& request) const {
   FORESHOCK_ASSIGN_OR_RETURN(const uint64_t limit,
                              LimitOf(request.limit(), kSeriesDefault, kSeriesMax));
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<SeriesKey> series, Select(request.selector()));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::SeriesKey> series,
+                             Select(request.selector()));
   v1::ListSeriesResponse response;
   const size_t shown = std::min<size_t>(series.size(), limit);
   for (size_t i = 0; i < shown; ++i) {
@@ -100,13 +105,13 @@ absl::StatusOr<v1::ListStepsResponse> Answers::ListSteps(
                              LimitOf(request.limit(), kStepsDefault, kStepsMax));
   FORESHOCK_RETURN_IF_ERROR(FindRun(request.run()).status());
   FORESHOCK_ASSIGN_OR_RETURN(
-      const StepRange range,
+      const store::StepRange range,
       Range(request.run(),
             request.has_first_step() ? std::optional(request.first_step()) : std::nullopt,
             request.has_last_step() ? std::optional(request.last_step()) : std::nullopt,
             request.has_attempt() ? std::optional(request.attempt()) : std::nullopt));
   v1::ListStepsResponse response;
-  FORESHOCK_RETURN_IF_ERROR(store_->Steps(request.run(), range, [&](const StepRow& row) {
+  FORESHOCK_RETURN_IF_ERROR(store_->Steps(request.run(), range, [&](const model::StepRow& row) {
     *response.add_steps() = ToProto(row);
     return static_cast<uint64_t>(response.steps_size()) < limit;
   }));
@@ -117,9 +122,9 @@ absl::StatusOr<std::unique_ptr<PointStream>> Answers::QueryPoints(
     const v1::QueryPointsRequest& request) const {
   FORESHOCK_ASSIGN_OR_RETURN(const uint64_t limit,
                              LimitOf(request.limit(), kPointsDefault, kPointsMax));
-  FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> series, Select(request.selector()));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::SeriesKey> series, Select(request.selector()));
   FORESHOCK_ASSIGN_OR_RETURN(
-      const StepRange range,
+      const store::StepRange range,
       Range(request.selector().run(),
             request.has_first_step() ? std::optional(request.first_step()) : std::nullopt,
             request.has_last_step() ? std::optional(request.last_step()) : std::nullopt,
@@ -146,4 +151,4 @@ absl::StatusOr<std::unique_ptr<PointStream>> Answers::QueryPoints(
   return stream;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -19,7 +19,7 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
 // What rules would have found in a stored run; `cancelled` says that nobody waits any more. Called
 // from several threads at once. The application gives it: what judges lies above this module.
@@ -39,7 +39,7 @@ class Answers {
   static constexpr uint32_t kAlertsDefault = 1'000;
   static constexpr uint32_t kAlertsMax = 100'000;
 
-  Answers(const Store* store, const LiveState* live, BacktestFn backtest)
+  Answers(const store::Store* store, const LiveState* live, BacktestFn backtest)
       : store_(store), live_(live), backtest_(std::move(backtest)) {}
 
   absl::StatusOr<v1::ListRunsResponse> ListRuns(const v1::ListRunsRequest& request) const;
@@ -69,17 +69,17 @@ class Answers {
  private:
   absl::StatusOr<v1::Run> MakeRun(const model::RunRow& row) const;
   absl::StatusOr<model::RunRow> FindRun(const std::string& run) const;
-  absl::StatusOr<std::vector<SeriesKey>> Select(const v1::SeriesSelector& selector) const;
-  absl::StatusOr<StepRange> Range(const std::string& run, std::optional<int64_t> first,
-                                  std::optional<int64_t> last,
-                                  std::optional<uint32_t> attempt) const;
+  absl::StatusOr<std::vector<model::SeriesKey>> Select(const v1::SeriesSelector& selector) const;
+  absl::StatusOr<store::StepRange> Range(const std::string& run, std::optional<int64_t> first,
+                                         std::optional<int64_t> last,
+                                         std::optional<uint32_t> attempt) const;
   // 1 where no series can have more than `buckets_max` points, or that is 0.
-  absl::StatusOr<int64_t> BucketSteps(const std::string& run, const StepRange& range,
+  absl::StatusOr<int64_t> BucketSteps(const std::string& run, const store::StepRange& range,
                                       uint64_t buckets_max) const;
 
-  const Store* const store_;
+  const store::Store* const store_;
   const LiveState* const live_;
   const BacktestFn backtest_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::query

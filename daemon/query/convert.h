@@ -7,14 +7,14 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
-v1::Series ToProto(const std::string& run, const SeriesKey& key);
-v1::Step ToProto(const StepRow& row);
-void ToProto(const Point& point, v1::Point* message);
-void ToProto(const Bucket& bucket, v1::Bucket* message);
+v1::Series ToProto(const std::string& run, const model::SeriesKey& key);
+v1::Step ToProto(const model::StepRow& row);
+void ToProto(const model::Point& point, v1::Point* message);
+void ToProto(const store::Bucket& bucket, v1::Bucket* message);
 
 // InvalidArgument for a layer under -1 or an unknown unit.
-absl::StatusOr<SeriesFilter> ToFilter(const v1::SeriesSelector& selector);
+absl::StatusOr<store::SeriesFilter> ToFilter(const v1::SeriesSelector& selector);
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

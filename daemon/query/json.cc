@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/json_util.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
 absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -19,7 +19,7 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
   return json;
 }
 
-absl::Status FromJson(const HttpRequest& request, google::protobuf::Message* message) {
+absl::Status FromJson(const http::HttpRequest& request, google::protobuf::Message* message) {
   // A browser sends this type to another site only if that site allows it, which this one never
   // does: so no page of someone else can act in the name of whoever looks at it.
   if (request.content_type != "application/json") {
@@ -32,9 +32,9 @@ absl::Status FromJson(const HttpRequest& request, google::protobuf::Message* mes
                                                  ": ", std::string(status.message())));
 }
 
-HttpResponse JsonAnswer(absl::StatusOr<std::string> json) {
-  if (!json.ok()) return ErrorResponse(json.status());
+http::HttpResponse JsonAnswer(absl::StatusOr<std::string> json) {
+  if (!json.ok()) return http::ErrorResponse(json.status());
   return {.content_type = "application/json", .body = *std::move(json) + "\n"};
 }
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

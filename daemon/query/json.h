@@ -8,15 +8,15 @@
 #include "daemon/http/server.h"
 #include "google/protobuf/message.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
 // Field names as in the proto file, zero values printed.
 absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
 // Reads the body into `message`. InvalidArgument unless it is announced and written as JSON with
 // known fields only.
-absl::Status FromJson(const HttpRequest& request, google::protobuf::Message* message);
+absl::Status FromJson(const http::HttpRequest& request, google::protobuf::Message* message);
 
-HttpResponse JsonAnswer(absl::StatusOr<std::string> json);
+http::HttpResponse JsonAnswer(absl::StatusOr<std::string> json);
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

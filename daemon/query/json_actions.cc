@@ -5,61 +5,62 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/query/json.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
-using query_internal::FromJson;
-using query_internal::JsonAnswer;
+using internal::FromJson;
+using internal::JsonAnswer;
 
 constexpr const char* kAcknowledge = "/api/v1/alerts/acknowledge";
 constexpr const char* kSilence = "/api/v1/silences";
 constexpr const char* kExpireSilence = "/api/v1/silences/expire";
 
-absl::StatusOr<std::string> Acknowledge(const JsonActions& actions, const HttpRequest& http) {
+absl::StatusOr<std::string> Acknowledge(const JsonActions& actions, const http::HttpRequest& http) {
   v1::AcknowledgeAlertRequest request;
   FORESHOCK_RETURN_IF_ERROR(FromJson(http, &request));
   v1::AcknowledgeAlertResponse response;
   FORESHOCK_ASSIGN_OR_RETURN(*response.mutable_alert(), actions.acknowledge(request));
-  return query_internal::ToJson(response);
+  return internal::ToJson(response);
 }
 
-absl::StatusOr<std::string> Silence(const JsonActions& actions, const HttpRequest& http) {
+absl::StatusOr<std::string> Silence(const JsonActions& actions, const http::HttpRequest& http) {
   v1::SilenceAlertsRequest request;
   FORESHOCK_RETURN_IF_ERROR(FromJson(http, &request));
   v1::SilenceAlertsResponse response;
   FORESHOCK_ASSIGN_OR_RETURN(*response.mutable_silence(), actions.silence(request));
-  return query_internal::ToJson(response);
+  return internal::ToJson(response);
 }
 
-absl::StatusOr<std::string> ExpireSilence(const JsonActions& actions, const HttpRequest& http) {
+absl::StatusOr<std::string> ExpireSilence(const JsonActions& actions,
+                                          const http::HttpRequest& http) {
   v1::ExpireSilenceRequest request;
   FORESHOCK_RETURN_IF_ERROR(FromJson(http, &request));
   v1::ExpireSilenceResponse response;
   FORESHOCK_ASSIGN_OR_RETURN(*response.mutable_silence(), actions.expire_silence(request.id()));
-  return query_internal::ToJson(response);
+  return internal::ToJson(response);
 }
 
 }  // namespace
 
-void AddJsonActions(JsonActions actions, HttpServer* server) {
-  using Action = absl::StatusOr<std::string> (*)(const JsonActions&, const HttpRequest&);
+void AddJsonActions(JsonActions actions, http::HttpServer* server) {
+  using Action = absl::StatusOr<std::string> (*)(const JsonActions&, const http::HttpRequest&);
   constexpr std::pair<const char*, Action> kActions[] = {
       {kAcknowledge, Acknowledge}, {kSilence, Silence}, {kExpireSilence, ExpireSilence}};
   for (const auto& [path, action] : kActions) {
-    server->Handle("POST", path, [actions, act = action](const HttpRequest& request) {
+    server->Handle("POST", path, [actions, act = action](const http::HttpRequest& request) {
       return JsonAnswer(act(actions, request));
     });
   }
 }
 
-void RefuseJsonActions(HttpServer* server) {
+void RefuseJsonActions(http::HttpServer* server) {
   for (const char* path : {kAcknowledge, kSilence, kExpireSilence}) {
-    server->Handle("POST", path, [](const HttpRequest&) {
-      return ErrorResponse(absl::PermissionDeniedError(
+    server->Handle("POST", path, [](const http::HttpRequest&) {
+      return http::ErrorResponse(absl::PermissionDeniedError(
           "http.actions is off in the daemon's configuration; `foreshock alerts ack` and "
           "`foreshock alerts silence` do it over gRPC"));
     });
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

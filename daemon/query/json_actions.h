@@ -11,7 +11,7 @@
 #include "daemon/http/server.h"
 #include "foreshock/v1/admin.pb.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
 // All must be set; called from several threads at once.
 struct JsonActions {
@@ -21,9 +21,9 @@ struct JsonActions {
 };
 
 // POST /api/v1/alerts/acknowledge, /api/v1/silences and /api/v1/silences/expire.
-void AddJsonActions(JsonActions actions, HttpServer* server);
+void AddJsonActions(JsonActions actions, http::HttpServer* server);
 
 // The same paths where the configuration does not allow them: each answers 403.
-void RefuseJsonActions(HttpServer* server);
+void RefuseJsonActions(http::HttpServer* server);
 
-}  // namespace foreshock
+}  // namespace foreshock::query

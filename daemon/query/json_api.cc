@@ -12,12 +12,12 @@
 #include "daemon/query/json.h"
 #include "daemon/query/params.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
-using query_internal::JsonAnswer;
-using query_internal::Params;
-using query_internal::ToJson;
+using internal::JsonAnswer;
+using internal::Params;
+using internal::ToJson;
 
 constexpr int64_t kStepMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kId32Max = std::numeric_limits<int32_t>::max();
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> Render(const absl::StatusOr<Response>& response) {
   return ToJson(*response);
 }
 
-absl::StatusOr<std::string> Runs(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> Runs(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"name_prefix", "match"}));
   v1::ListRunsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_name_prefix(), params.Text("name_prefix"));
@@ -84,19 +84,19 @@ absl::StatusOr<std::string> Runs(const Answers& answers, const HttpRequest& http
   return Render(answers.ListRuns(request));
 }
 
-absl::StatusOr<std::string> Run(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> Run(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   v1::GetRunRequest request;
   request.set_run(http.rest);
   return Render(answers.GetRun(request));
 }
 
-absl::StatusOr<std::string> IndicatorList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> IndicatorList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   return Render(answers.ListIndicators({}));
 }
 
-absl::StatusOr<std::string> Series(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> Series(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params,
                              Params::Parse(http, {"run", "indicator", "layer", "unit", "unit_id",
                                                   "unit_name", "match", "limit"}));
@@ -108,7 +108,7 @@ absl::StatusOr<std::string> Series(const Answers& answers, const HttpRequest& ht
 }
 
 // {"results": [one QueryPointsResponse per series], "truncated": false}
-absl::StatusOr<std::string> Points(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> Points(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(
       const Params params,
       Params::Parse(
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> Points(const Answers& answers, const HttpRequest& ht
                       "],\"truncated\":", truncated ? "true" : "false", "}");
 }
 
-absl::StatusOr<std::string> Steps(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> Steps(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(
       const Params params,
       Params::Parse(http, {"run", "first_step", "last_step", "attempt", "limit"}));
@@ -156,7 +156,7 @@ absl::StatusOr<std::string> Steps(const Answers& answers, const HttpRequest& htt
   return Render(answers.ListSteps(request));
 }
 
-absl::StatusOr<std::string> AlertList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> AlertList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run", "state", "limit"}));
   v1::ListAlertsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
@@ -171,14 +171,14 @@ absl::StatusOr<std::string> AlertList(const Answers& answers, const HttpRequest&
   return Render(answers.ListAlerts(request));
 }
 
-absl::StatusOr<std::string> EventList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> EventList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run"}));
   v1::ListEventsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
   return Render(answers.ListEvents(request));
 }
 
-absl::StatusOr<std::string> SilenceList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> SilenceList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"expired"}));
   v1::ListSilencesRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(const auto expired, params.Integer("expired", 0, 1));
@@ -186,7 +186,7 @@ absl::StatusOr<std::string> SilenceList(const Answers& answers, const HttpReques
   return Render(answers.ListSilences(request));
 }
 
-absl::StatusOr<std::string> RuleList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> RuleList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"files"}));
   v1::ListRulesRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(const auto files, params.Integer("files", 0, 1));
@@ -194,7 +194,7 @@ absl::StatusOr<std::string> RuleList(const Answers& answers, const HttpRequest& 
   return Render(answers.ListRules(request));
 }
 
-absl::StatusOr<std::string> BandList(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> BandList(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"indicator"}));
   v1::ListBandsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_indicator(), params.Text("indicator"));
@@ -202,22 +202,22 @@ absl::StatusOr<std::string> BandList(const Answers& answers, const HttpRequest& 
 }
 
 // HTTP does not tell that the client has left: a backtest that nobody waits for ends by its limits.
-absl::StatusOr<std::string> RuleBacktest(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> RuleBacktest(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   v1::BacktestRulesRequest request;
-  FORESHOCK_RETURN_IF_ERROR(query_internal::FromJson(http, &request));
+  FORESHOCK_RETURN_IF_ERROR(internal::FromJson(http, &request));
   return Render(answers.BacktestRules(request, [] { return false; }));
 }
 
-absl::StatusOr<std::string> StatusPage(const Answers& answers, const HttpRequest& http) {
+absl::StatusOr<std::string> StatusPage(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   return Render(answers.GetStatus({}));
 }
 
 }  // namespace
 
-void AddJsonRoutes(const Answers* answers, HttpServer* server) {
-  using Page = absl::StatusOr<std::string> (*)(const Answers&, const HttpRequest&);
+void AddJsonRoutes(const Answers* answers, http::HttpServer* server) {
+  using Page = absl::StatusOr<std::string> (*)(const Answers&, const http::HttpRequest&);
   constexpr std::pair<const char*, Page> kPages[] = {
       {"/api/v1/runs", Runs},
       {"/api/v1/runs/*", Run},
@@ -233,13 +233,13 @@ void AddJsonRoutes(const Answers* answers, HttpServer* server) {
       {"/api/v1/status", StatusPage},
   };
   for (const auto& [path, page] : kPages) {
-    server->Handle("GET", path, [answers, make = page](const HttpRequest& request) {
+    server->Handle("GET", path, [answers, make = page](const http::HttpRequest& request) {
       return JsonAnswer(make(*answers, request));
     });
   }
-  server->Handle("POST", "/api/v1/rules/backtest", [answers](const HttpRequest& request) {
+  server->Handle("POST", "/api/v1/rules/backtest", [answers](const http::HttpRequest& request) {
     return JsonAnswer(RuleBacktest(*answers, request));
   });
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

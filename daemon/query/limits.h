@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
 // `given` 0: the default. InvalidArgument over `max`.
 inline absl::StatusOr<uint64_t> LimitOf(uint64_t given, uint64_t by_default, uint64_t max) {
@@ -17,4 +17,4 @@ inline absl::StatusOr<uint64_t> LimitOf(uint64_t given, uint64_t by_default, uin
   return given == 0 ? by_default : given;
 }
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

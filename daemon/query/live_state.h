@@ -9,7 +9,7 @@
 
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
 // Thread-safe; nothing waits.
 class LiveState {
@@ -34,4 +34,4 @@ class LiveState {
   virtual v1::GetStatusResponse Status() const = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::query

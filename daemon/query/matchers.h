@@ -12,16 +12,16 @@
 #include "daemon/model/series.h"
 #include "google/protobuf/repeated_field.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
-absl::StatusOr<std::vector<LabelMatcher>> ParseMatchers(
+absl::StatusOr<std::vector<base::LabelMatcher>> ParseMatchers(
     const google::protobuf::RepeatedPtrField<std::string>& texts);
 
 // InvalidArgument, naming what is allowed, for a label that no series has.
-absl::Status CheckSeriesLabels(absl::Span<const LabelMatcher> matchers);
-bool MatchesAll(absl::Span<const LabelMatcher> matchers, const SeriesKey& key);
+absl::Status CheckSeriesLabels(absl::Span<const base::LabelMatcher> matchers);
+bool MatchesAll(absl::Span<const base::LabelMatcher> matchers, const model::SeriesKey& key);
 
 // The run's labels and `name`.
-bool MatchesAll(absl::Span<const LabelMatcher> matchers, const model::RunRow& run);
+bool MatchesAll(absl::Span<const base::LabelMatcher> matchers, const model::RunRow& run);
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 namespace {
 
 absl::StatusOr<int64_t> ParseInteger(absl::string_view name, absl::string_view text, int64_t min,
@@ -23,7 +23,7 @@ absl::StatusOr<int64_t> ParseInteger(absl::string_view name, absl::string_view t
 
 }  // namespace
 
-absl::StatusOr<Params> Params::Parse(const HttpRequest& request,
+absl::StatusOr<Params> Params::Parse(const http::HttpRequest& request,
                                      std::vector<absl::string_view> allowed) {
   for (const auto& entry : request.query) {
     if (std::find(allowed.begin(), allowed.end(), entry.first) != allowed.end()) continue;
@@ -73,4 +73,4 @@ absl::StatusOr<std::vector<int64_t>> Params::Integers(absl::string_view name, in
   return values;
 }
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

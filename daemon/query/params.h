@@ -10,13 +10,13 @@
 #include "absl/strings/string_view.h"
 #include "daemon/http/server.h"
 
-namespace foreshock::query_internal {
+namespace foreshock::query::internal {
 
 // Thread-compatible. An absent or empty parameter reads as not given. Errors are InvalidArgument.
 class Params {
  public:
   // Refuses a name outside `allowed`, naming them.
-  static absl::StatusOr<Params> Parse(const HttpRequest& request,
+  static absl::StatusOr<Params> Parse(const http::HttpRequest& request,
                                       std::vector<absl::string_view> allowed);
 
   absl::StatusOr<std::string> Text(absl::string_view name) const;  // "" if not given
@@ -32,4 +32,4 @@ class Params {
   std::vector<std::pair<std::string, std::string>> query_;
 };
 
-}  // namespace foreshock::query_internal
+}  // namespace foreshock::query::internal

@@ -11,11 +11,11 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/query/convert.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
-using query_internal::ToProto;
+using internal::ToProto;
 
-PointStream::PointStream(const Store* store, Query query)
+PointStream::PointStream(const store::Store* store, Query query)
     : store_(store),
       query_(std::move(query)),
       left_(query_.limit),
@@ -24,14 +24,14 @@ PointStream::PointStream(const Store* store, Query query)
 // "step,layer,unit,unit id,indicator,unit name": by key and not by place, for series may come in
 // between. Only the name may hold a comma.
 std::string PointStream::Continuation() const {
-  const SeriesKey& key = query_.series[index_];
+  const model::SeriesKey& key = query_.series[index_];
   return absl::StrCat(next_step_, ",", key.layer, ",", static_cast<int>(key.unit), ",", key.unit_id,
                       ",", key.indicator, ",", key.unit_name);
 }
 
 absl::Status PointStream::ContinueAt(absl::string_view continuation) {
   const std::vector<std::string> parts = absl::StrSplit(continuation, absl::MaxSplits(',', 5));
-  SeriesKey key;
+  model::SeriesKey key;
   int64_t step = 0;
   uint32_t unit = 0;
   if (parts.size() != 6 || !absl::SimpleAtoi(parts[0], &step) ||
@@ -41,7 +41,7 @@ absl::Status PointStream::ContinueAt(absl::string_view continuation) {
         absl::StrCat("continuation '", continuation,
                      "': only what a truncated answer to the same request gave is allowed"));
   }
-  key.unit = static_cast<Unit>(unit);
+  key.unit = static_cast<model::Unit>(unit);
   key.indicator = parts[4];
   key.unit_name = parts[5];
   const auto found = std::lower_bound(query_.series.begin(), query_.series.end(), key);
@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<v1::QueryPointsResponse>> PointStream::Next() {
   return response;
 }
 
-v1::QueryPointsResponse& PointStream::ResponseFor(const SeriesKey& key) {
+v1::QueryPointsResponse& PointStream::ResponseFor(const model::SeriesKey& key) {
   v1::QueryPointsResponse& response = ready_.emplace_back();
   *response.mutable_series() = ToProto(query_.run, key);
   response.set_bucket_steps(static_cast<uint64_t>(query_.bucket_steps));
@@ -83,7 +83,7 @@ absl::Status PointStream::Read() {
   const auto series =
       absl::MakeConstSpan(query_.series).subspan(index_, begun ? 1 : kSeriesPerRead);
   const size_t base = index_;
-  StepRange range = query_.range;
+  store::StepRange range = query_.range;
   range.first = next_step_;
   uint64_t rows = 0;
   std::optional<size_t> last;  // series of the newest response
@@ -107,14 +107,14 @@ absl::Status PointStream::Read() {
 
   if (query_.bucket_steps == 1) {
     FORESHOCK_RETURN_IF_ERROR(
-        store_->Points(query_.run, series, range, [&](size_t i, const Point& point) {
+        store_->Points(query_.run, series, range, [&](size_t i, const model::Point& point) {
           v1::QueryPointsResponse* response = row_of(i, point.step);
           if (response != nullptr) ToProto(point, response->add_points());
           return response != nullptr;
         }));
   } else {
     FORESHOCK_RETURN_IF_ERROR(store_->Buckets(
-        query_.run, series, range, query_.bucket_steps, [&](size_t i, const Bucket& bucket) {
+        query_.run, series, range, query_.bucket_steps, [&](size_t i, const store::Bucket& bucket) {
           v1::QueryPointsResponse* response = row_of(i, bucket.first_step);
           if (response != nullptr) ToProto(bucket, response->add_buckets());
           return response != nullptr;
@@ -133,4 +133,4 @@ absl::Status PointStream::Read() {
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -19,7 +19,7 @@
 #include "daemon/store/store.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
 // Read piece by piece: nothing of the store is held between two pieces, so a slow reader costs
 // nothing but the piece, at most kRowsPerRead points. Thread-compatible.
@@ -31,15 +31,15 @@ class PointStream {
 
   struct Query {
     std::string run{};
-    std::vector<SeriesKey> series{};  // sorted
-    StepRange range{};
+    std::vector<model::SeriesKey> series{};  // sorted
+    store::StepRange range{};
     int64_t bucket_steps = 1;  // a power of two; 1: points
     uint64_t limit = 1;        // points or buckets in all
     // Every answer with points says so; there is one without any if there are none.
     std::optional<int64_t> downsampled_before{};
   };
 
-  PointStream(const Store* store, Query query);
+  PointStream(const store::Store* store, Query query);
 
   // Goes on where an answer to the same query was truncated. InvalidArgument for a text that this
   // class did not give.
@@ -50,10 +50,10 @@ class PointStream {
 
  private:
   absl::Status Read();
-  v1::QueryPointsResponse& ResponseFor(const SeriesKey& key);
+  v1::QueryPointsResponse& ResponseFor(const model::SeriesKey& key);
   std::string Continuation() const;
 
-  const Store* const store_;
+  const store::Store* const store_;
   const Query query_;
   uint64_t left_;      // of the limit
   size_t index_ = 0;   // of the series that comes next
@@ -63,4 +63,4 @@ class PointStream {
   std::deque<v1::QueryPointsResponse> ready_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::query

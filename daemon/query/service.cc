@@ -10,7 +10,7 @@
 #include "daemon/security/grpc_caller.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -44,7 +44,7 @@ grpc::Status Stopping() { return {grpc::StatusCode::UNAVAILABLE, "the daemon is 
 class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsResponse> {
  public:
   PointsReactor(const grpc::Status& admitted, const Answers* answers,
-                const v1::QueryPointsRequest* request, WorkerPool* pool, Places* places)
+                const v1::QueryPointsRequest* request, base::WorkerPool* pool, Places* places)
       : answers_(answers), request_(request), pool_(pool), places_(places) {
     if (!admitted.ok()) {
       Finish(admitted);
@@ -102,7 +102,7 @@ class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsRespo
 
   const Answers* answers_;
   const v1::QueryPointsRequest* request_;  // lives as long as the call
-  WorkerPool* pool_;
+  base::WorkerPool* pool_;
   Places* places_;
   bool holds_place_ = false;
   std::atomic<bool> cancelled_{false};
@@ -114,7 +114,7 @@ class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsRespo
 
 class QueryService::Impl final : public v1::QueryService::CallbackService {
  public:
-  Impl(Options options, const Answers* answers, const AccessControl* access)
+  Impl(Options options, const Answers* answers, const security::AccessControl* access)
       : answers_(answers),
         access_(access),
         places_(options.calls_max),
@@ -144,8 +144,8 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
   }
   grpc::ServerWriteReactor<v1::QueryPointsResponse>* QueryPoints(
       grpc::CallbackServerContext* context, const v1::QueryPointsRequest* request) override {
-    return new PointsReactor(Admit(access_, *context, Role::kRead), answers_, request, &pool_,
-                             &places_);
+    return new PointsReactor(security::Admit(access_, *context, security::Role::kRead), answers_,
+                             request, &pool_, &places_);
   }
   grpc::ServerUnaryReactor* ListSteps(grpc::CallbackServerContext* context,
                                       const v1::ListStepsRequest* request,
@@ -198,7 +198,8 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const Request* request,
                                    Response* response, Function function) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (grpc::Status admitted = Admit(access_, *context, Role::kRead); !admitted.ok()) {
+    if (grpc::Status admitted = security::Admit(access_, *context, security::Role::kRead);
+        !admitted.ok()) {
       reactor->Finish(admitted);
       return reactor;
     }
@@ -221,16 +222,17 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
   }
 
   const Answers* const answers_;
-  const AccessControl* const access_;
+  const security::AccessControl* const access_;
   Places places_;
-  WorkerPool pool_;  // last: its tasks use the others
+  base::WorkerPool pool_;  // last: its tasks use the others
 };
 
-QueryService::QueryService(Options options, const Answers* answers, const AccessControl* access)
+QueryService::QueryService(Options options, const Answers* answers,
+                           const security::AccessControl* access)
     : impl_(std::make_unique<Impl>(options, answers, access)) {}
 
 QueryService::~QueryService() = default;
 
 grpc::Service* QueryService::grpc() { return impl_.get(); }
 
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -11,7 +11,7 @@
 #include "daemon/security/access.h"
 #include "grpcpp/impl/codegen/service_type.h"
 
-namespace foreshock {
+namespace foreshock::query {
 
 // Thread-safe. Answers are computed on threads of its own, so that a long query holds up no ack.
 class QueryService {
@@ -22,7 +22,8 @@ class QueryService {
   };
 
   // `access` may be null: everyone may read.
-  QueryService(Options options, const Answers* answers, const AccessControl* access = nullptr);
+  QueryService(Options options, const Answers* answers,
+               const security::AccessControl* access = nullptr);
   ~QueryService();  // after the server has shut down
 
   grpc::Service* grpc();
@@ -32,4 +33,4 @@ class QueryService {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -8,7 +8,7 @@
 
 #include "daemon/remote_write/wire.pb.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 namespace {
 
 // The NaN that ends a series; another one would be a value.
@@ -19,13 +19,13 @@ double StaleMarker() {
   return value;
 }
 
-remote_write::MetricType WireType(ExportedFamily::Type type) {
+remote_write::MetricType WireType(exporter::ExportedFamily::Type type) {
   switch (type) {
-    case ExportedFamily::Type::kCounter:
+    case exporter::ExportedFamily::Type::kCounter:
       return remote_write::METRIC_TYPE_COUNTER;
-    case ExportedFamily::Type::kGauge:
+    case exporter::ExportedFamily::Type::kGauge:
       return remote_write::METRIC_TYPE_GAUGE;
-    case ExportedFamily::Type::kHistogram:
+    case exporter::ExportedFamily::Type::kHistogram:
       return remote_write::METRIC_TYPE_HISTOGRAM;
   }
   return remote_write::METRIC_TYPE_UNKNOWN;
@@ -72,12 +72,12 @@ class Requests {
 SampleEncoder::SampleEncoder(std::map<std::string, std::string> external_labels)
     : external_labels_(std::move(external_labels)) {}
 
-std::vector<EncodedRequest> SampleEncoder::Encode(const std::vector<ExportedFamily>& families,
-                                                  absl::Time now) {
+std::vector<EncodedRequest> SampleEncoder::Encode(
+    const std::vector<exporter::ExportedFamily>& families, absl::Time now) {
   Requests requests(absl::ToUnixMillis(now));
   absl::flat_hash_set<std::string> seen;
-  for (const ExportedFamily& family : families) {
-    for (const ExportedSample& sample : family.samples) {
+  for (const exporter::ExportedFamily& family : families) {
+    for (const exporter::ExportedSample& sample : family.samples) {
       std::map<std::string, std::string> labels = external_labels_;
       for (const auto& [name, value] : sample.labels) labels[name] = value;
       labels["__name__"] = sample.name;
@@ -102,7 +102,7 @@ std::vector<EncodedRequest> SampleEncoder::Encode(const std::vector<ExportedFami
   if (now >= metadata_at_) {
     metadata_at_ = now + kMetadataInterval;
     requests.Cut();
-    for (const ExportedFamily& family : families) {
+    for (const exporter::ExportedFamily& family : families) {
       remote_write::Metadata* metadata = requests.AddMetadata();
       metadata->set_type(WireType(family.type));
       metadata->set_family(family.name);
@@ -112,4 +112,4 @@ std::vector<EncodedRequest> SampleEncoder::Encode(const std::vector<ExportedFami
   return requests.Take();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "daemon/exporter/exporter.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 
 struct EncodedRequest {
   std::string body{};  // a WriteRequest as one snappy block
@@ -33,7 +33,8 @@ class SampleEncoder {
   // All values as of `now`, to the millisecond. A series that was there the last time and is not
   // any more gets a stale marker, so that nobody goes on seeing its last value. The first time and
   // then every kMetadataInterval the types and help texts come along.
-  std::vector<EncodedRequest> Encode(const std::vector<ExportedFamily>& families, absl::Time now);
+  std::vector<EncodedRequest> Encode(const std::vector<exporter::ExportedFamily>& families,
+                                     absl::Time now);
 
  private:
   const std::map<std::string, std::string> external_labels_;
@@ -41,4 +42,4 @@ class SampleEncoder {
   absl::Time metadata_at_ = absl::InfinitePast();
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

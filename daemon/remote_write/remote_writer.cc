@@ -13,13 +13,13 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 namespace {
 
-absl::StatusOr<std::string> SecretOf(const SecretSource& source,
+absl::StatusOr<std::string> SecretOf(const notify::SecretSource& source,
                                      std::vector<std::string>* secrets) {
   if (!source.given()) return std::string();
-  FORESHOCK_ASSIGN_OR_RETURN(std::string secret, ReadSecret(source));
+  FORESHOCK_ASSIGN_OR_RETURN(std::string secret, notify::ReadSecret(source));
   secrets->push_back(secret);
   return secret;
 }
@@ -78,8 +78,8 @@ absl::StatusOr<std::unique_ptr<RemoteWriter>> RemoteWriter::Create(
   FORESHOCK_CHECK(deps.read && deps.clock != nullptr);
   absl::StatusOr<Request> request = RequestOf(options);
   FORESHOCK_RETURN_IF_ERROR(
-      Annotate(request.status(), absl::StrCat("remote_write '", options.name, "'")));
-  auto poster = std::make_unique<HttpClient>(options.http, request->secrets);
+      base::Annotate(request.status(), absl::StrCat("remote_write '", options.name, "'")));
+  auto poster = std::make_unique<notify::HttpClient>(options.http, request->secrets);
   RemoteSendQueue::Options queue{.name = options.name,
                                  .url = request->url,
                                  .headers = request->headers,
@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<RemoteWriter>> RemoteWriter::Create(
 }
 
 RemoteWriter::RemoteWriter(const RemoteWriteOptions& options, Deps deps,
-                           RemoteSendQueue::Options queue, std::unique_ptr<HttpPoster> poster)
+                           RemoteSendQueue::Options queue,
+                           std::unique_ptr<notify::HttpPoster> poster)
     : name_(options.name),
       interval_(options.interval),
       deps_(std::move(deps)),
@@ -107,13 +108,13 @@ void RemoteWriter::Stop(absl::Duration grace) {
   if (!reader_.joinable()) return;
   const absl::Time until = deps_.clock->Steady() + grace;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stop_ = true;
     changed_.NotifyAll();
   }
   reader_.join();
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (!sent_all_) {
       const absl::Duration left = until - deps_.clock->Steady();
       if (left <= absl::ZeroDuration()) break;
@@ -123,8 +124,8 @@ void RemoteWriter::Stop(absl::Duration grace) {
   queue_.Cancel();
   sender_.join();
   if (const size_t lost = queue_.stats().queue_samples; lost > 0) {
-    LogWarning("remote_write", "what the receiver has not taken is lost with this process",
-               {{"remote", name_}, {"samples", absl::StrCat(lost)}});
+    base::LogWarning("remote_write", "what the receiver has not taken is lost with this process",
+                     {{"remote", name_}, {"samples", absl::StrCat(lost)}});
   }
 }
 
@@ -133,7 +134,7 @@ void RemoteWriter::ReadLoop() {
   while (true) {
     const absl::Time now = deps_.clock->Now();
     queue_.Add(encoder_.Encode(deps_.read(), now));
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (stop_) {  // a millisecond later: a series has one value at a time
       queue_.Add(encoder_.Encode({}, now + absl::Milliseconds(1)));
       reading_ = false;
@@ -156,7 +157,7 @@ void RemoteWriter::ReadLoop() {
 void RemoteWriter::SendLoop() {
   while (true) {
     const absl::Time next = queue_.Turn(deps_.clock->Steady());
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (!added_) {
       const absl::Duration left = next - deps_.clock->Steady();
       if (left <= absl::ZeroDuration()) break;
@@ -177,10 +178,10 @@ void RemoteWriter::SendLoop() {
 
 absl::Status CheckRemoteWrites(const std::vector<RemoteWriteOptions>& all) {
   for (const RemoteWriteOptions& options : all) {
-    FORESHOCK_RETURN_IF_ERROR(
-        Annotate(RequestOf(options).status(), absl::StrCat("remote_write '", options.name, "'")));
+    FORESHOCK_RETURN_IF_ERROR(base::Annotate(RequestOf(options).status(),
+                                             absl::StrCat("remote_write '", options.name, "'")));
   }
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

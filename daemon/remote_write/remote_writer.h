@@ -24,14 +24,14 @@
 #include "daemon/remote_write/options.h"
 #include "daemon/remote_write/send_queue.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 
 // Thread-safe.
 class RemoteWriter {
  public:
   struct Deps {
-    std::function<std::vector<ExportedFamily>()> read;
-    const Clock* clock = nullptr;
+    std::function<std::vector<exporter::ExportedFamily>()> read;
+    const base::Clock* clock = nullptr;
   };
 
   // Reads the secrets. Errors: what ReadSecret says; InvalidArgument for a secret URL that is none.
@@ -50,7 +50,7 @@ class RemoteWriter {
 
  private:
   RemoteWriter(const RemoteWriteOptions& options, Deps deps, RemoteSendQueue::Options queue,
-               std::unique_ptr<HttpPoster> poster);
+               std::unique_ptr<notify::HttpPoster> poster);
   void ReadLoop();
   void SendLoop();
 
@@ -60,8 +60,8 @@ class RemoteWriter {
   SampleEncoder encoder_;  // on the reading thread
   RemoteSendQueue queue_;
 
-  Mutex mutex_;
-  CondVar changed_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;    // the reader has not ended
   bool sent_all_ ABSL_GUARDED_BY(mutex_) = false;  // the sender has ended
@@ -73,4 +73,4 @@ class RemoteWriter {
 // What Create would say of any of them.
 absl::Status CheckRemoteWrites(const std::vector<RemoteWriteOptions>& all);
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

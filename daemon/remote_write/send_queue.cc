@@ -7,7 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/notify/channel.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 namespace {
 
 // A receiver that comes back is not to wait much longer than it was away.
@@ -15,7 +15,7 @@ constexpr absl::Duration kRetryWaitMax = absl::Seconds(30);
 
 }  // namespace
 
-RemoteSendQueue::RemoteSendQueue(Options options, std::unique_ptr<HttpPoster> poster,
+RemoteSendQueue::RemoteSendQueue(Options options, std::unique_ptr<notify::HttpPoster> poster,
                                  std::function<double()> random)
     : options_(std::move(options)), poster_(std::move(poster)), random_(std::move(random)) {}
 
@@ -26,7 +26,7 @@ void RemoteSendQueue::Drop(const EncodedRequest& request, uint64_t* counter) {
 }
 
 void RemoteSendQueue::Add(std::vector<EncodedRequest> requests) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (EncodedRequest& request : requests) {
     stats_.queue_samples += request.samples;
     stats_.queue_bytes += request.body.size();
@@ -35,16 +35,17 @@ void RemoteSendQueue::Add(std::vector<EncodedRequest> requests) {
   while (stats_.queue_bytes > options_.bytes_max && !waiting_.empty()) {
     Drop(waiting_.front(), &stats_.dropped);
     waiting_.pop_front();
-    LogEvery(absl::StrCat("remote_write.full.", options_.name), LogLevel::kWarning, "remote_write",
-             absl::StrCat("'", options_.name, "': no room for more than ", options_.bytes_max,
-                          " bytes (queue_bytes_max); the oldest samples are dropped"));
+    base::LogEvery(absl::StrCat("remote_write.full.", options_.name), base::LogLevel::kWarning,
+                   "remote_write",
+                   absl::StrCat("'", options_.name, "': no room for more than ", options_.bytes_max,
+                                " bytes (queue_bytes_max); the oldest samples are dropped"));
   }
 }
 
 absl::Time RemoteSendQueue::Turn(absl::Time now) {
   const EncodedRequest* head = nullptr;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (!head_.has_value() && waiting_.empty()) return absl::InfiniteFuture();
     if (now < not_before_) return not_before_;
     if (!head_.has_value()) {
@@ -53,36 +54,36 @@ absl::Time RemoteSendQueue::Turn(absl::Time now) {
     }
     head = &*head_;  // nobody else takes it away
   }
-  const SendResult result =
-      ResultOf(poster_->Post(options_.url, options_.headers, head->body), *poster_);
-  MutexLock lock(&mutex_);
+  const notify::SendResult result =
+      notify::ResultOf(poster_->Post(options_.url, options_.headers, head->body), *poster_);
+  base::MutexLock lock(&mutex_);
   Judge(result, now);
   if (!head_.has_value() && waiting_.empty()) return absl::InfiniteFuture();
   return std::max(now, not_before_);
 }
 
-void RemoteSendQueue::Judge(const SendResult& result, absl::Time now) {
+void RemoteSendQueue::Judge(const notify::SendResult& result, absl::Time now) {
   switch (result.outcome) {
-    case SendResult::Outcome::kTaken:
+    case notify::SendResult::Outcome::kTaken:
       Drop(*head_, &stats_.sent);
       stats_.last_success = now;
       break;
-    case SendResult::Outcome::kRefused:
+    case notify::SendResult::Outcome::kRefused:
       Drop(*head_, &stats_.refused);
-      LogEvery(absl::StrCat("remote_write.refused.", options_.name), LogLevel::kWarning,
-               "remote_write",
-               absl::StrCat("'", options_.name,
-                            "' refuses samples for good: ", result.status.message()));
+      base::LogEvery(absl::StrCat("remote_write.refused.", options_.name), base::LogLevel::kWarning,
+                     "remote_write",
+                     absl::StrCat("'", options_.name,
+                                  "' refuses samples for good: ", result.status.message()));
       break;
-    case SendResult::Outcome::kRetry: {
+    case notify::SendResult::Outcome::kRetry: {
       ++failures_;
       ++stats_.retries;
-      const absl::Duration wait = std::min(Backoff(failures_, random_()), kRetryWaitMax);
+      const absl::Duration wait = std::min(notify::Backoff(failures_, random_()), kRetryWaitMax);
       not_before_ = now + std::max(wait, result.retry_after);
-      LogEvery(absl::StrCat("remote_write.retry.", options_.name), LogLevel::kWarning,
-               "remote_write",
-               absl::StrCat("'", options_.name,
-                            "' does not take samples now: ", result.status.message()));
+      base::LogEvery(absl::StrCat("remote_write.retry.", options_.name), base::LogLevel::kWarning,
+                     "remote_write",
+                     absl::StrCat("'", options_.name,
+                                  "' does not take samples now: ", result.status.message()));
       return;
     }
   }
@@ -92,8 +93,8 @@ void RemoteSendQueue::Judge(const SendResult& result, absl::Time now) {
 }
 
 RemoteWriteStats RemoteSendQueue::stats() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return stats_;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

@@ -20,7 +20,7 @@
 #include "daemon/notify/http_client.h"
 #include "daemon/remote_write/encoder.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 
 struct RemoteWriteStats {
   uint64_t sent = 0;     // samples that the receiver has taken
@@ -43,7 +43,7 @@ class RemoteSendQueue {
   };
 
   // `random` gives a number in [0, 1), for the jitter of retries.
-  RemoteSendQueue(Options options, std::unique_ptr<HttpPoster> poster,
+  RemoteSendQueue(Options options, std::unique_ptr<notify::HttpPoster> poster,
                   std::function<double()> random);
 
   // Drops the oldest that wait where there is no room.
@@ -59,14 +59,15 @@ class RemoteSendQueue {
   RemoteWriteStats stats() const;
 
  private:
-  void Judge(const SendResult& result, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Judge(const notify::SendResult& result, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const EncodedRequest& request, uint64_t* counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  const std::unique_ptr<HttpPoster> poster_;
+  const std::unique_ptr<notify::HttpPoster> poster_;
   const std::function<double()> random_;
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::deque<EncodedRequest> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<EncodedRequest> head_ ABSL_GUARDED_BY(mutex_);  // being sent, or to be sent again
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
@@ -74,4 +75,4 @@ class RemoteSendQueue {
   RemoteWriteStats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

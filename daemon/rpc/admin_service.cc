@@ -13,7 +13,7 @@
 #include "daemon/security/grpc_caller.h"
 #include "daemon/store/messages.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -38,10 +38,11 @@ absl::Status CheckBackupName(const std::string& name) {
 // Runs a check of the store and streams what it says. The check waits for each message to leave.
 class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreResponse> {
  public:
-  using Action = std::function<absl::StatusOr<VerifyResult>(const VerifyCallbacks& callbacks)>;
+  using Action =
+      std::function<absl::StatusOr<store::VerifyResult>(const store::VerifyCallbacks& callbacks)>;
 
   VerifyReactor(const grpc::Status& admitted, const Action* action, std::atomic<bool>* busy,
-                WorkerPool* worker)
+                base::WorkerPool* worker)
       : action_(action), busy_(busy) {
     if (!admitted.ok()) {
       Finish(admitted);
@@ -54,13 +55,13 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
   }
 
   void OnWriteDone(bool ok) override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     writing_ = false;
     gone_ = gone_ || !ok;
     changed_.NotifyAll();
   }
   void OnCancel() override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     gone_ = true;
     changed_.NotifyAll();
   }
@@ -68,21 +69,21 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
 
  private:
   void Work() {
-    VerifyCallbacks callbacks;
-    callbacks.finding = [this](const VerifyFinding& finding) {
+    store::VerifyCallbacks callbacks;
+    callbacks.finding = [this](const store::VerifyFinding& finding) {
       v1::VerifyStoreResponse event;
-      *event.mutable_finding() = ToProto(finding);
+      *event.mutable_finding() = store::ToProto(finding);
       Send(std::move(event));
     };
-    callbacks.progress = [this](const VerifyProgress& progress) {
+    callbacks.progress = [this](const store::VerifyProgress& progress) {
       v1::VerifyStoreResponse event;
-      *event.mutable_progress() = ToProto(progress);
+      *event.mutable_progress() = store::ToProto(progress);
       return Send(std::move(event));
     };
-    const absl::StatusOr<VerifyResult> result = (*action_)(callbacks);
+    const absl::StatusOr<store::VerifyResult> result = (*action_)(callbacks);
     if (result.ok()) {
       v1::VerifyStoreResponse event;
-      *event.mutable_result() = ToProto(*result);
+      *event.mutable_result() = store::ToProto(*result);
       Send(std::move(event));
     }
     *busy_ = false;
@@ -91,7 +92,7 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
 
   // False: nobody listens any more.
   bool Send(v1::VerifyStoreResponse event) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (gone_) return false;
     event_ = std::move(event);
     writing_ = true;
@@ -103,15 +104,15 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
   const Action* const action_;
   std::atomic<bool>* const busy_;
   v1::VerifyStoreResponse event_;
-  Mutex mutex_;
-  CondVar changed_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
 
-AdminService::AdminService(AdminActions actions, const AccessControl* access)
+AdminService::AdminService(AdminActions actions, const security::AccessControl* access)
     : actions_(std::move(actions)), access_(access) {
   FORESHOCK_CHECK(actions_.reload && actions_.declare_event && actions_.pin_run &&
                   actions_.delete_run && actions_.acknowledge && actions_.silence &&
@@ -119,11 +120,11 @@ AdminService::AdminService(AdminActions actions, const AccessControl* access)
                   actions_.backup_store);
 }
 
-grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context, Role role,
-                                            WorkerPool* worker,
+grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context,
+                                            security::Role role, base::WorkerPool* worker,
                                             std::function<absl::Status()> action) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const grpc::Status admitted = Admit(access_, *context, role); !admitted.ok()) {
+  if (const grpc::Status admitted = security::Admit(access_, *context, role); !admitted.ok()) {
     reactor->Finish(admitted);
     return reactor;
   }
@@ -139,7 +140,7 @@ grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context
 grpc::ServerUnaryReactor* AdminService::Reload(grpc::CallbackServerContext* context,
                                                const v1::ReloadRequest* request,
                                                v1::ReloadResponse* response) {
-  return Run(context, Role::kAdmin, &worker_, [this, response]() -> absl::Status {
+  return Run(context, security::Role::kAdmin, &worker_, [this, response]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(const uint32_t rules, actions_.reload());
     response->set_rules_loaded(rules);
     return absl::OkStatus();
@@ -149,21 +150,22 @@ grpc::ServerUnaryReactor* AdminService::Reload(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* AdminService::DeclareEvent(grpc::CallbackServerContext* context,
                                                      const v1::DeclareEventRequest* request,
                                                      v1::DeclareEventResponse* response) {
-  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
-    FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
-    FORESHOCK_RETURN_IF_ERROR(ValidateEvent(request->event()));
-    FORESHOCK_ASSIGN_OR_RETURN(const uint32_t attempt,
-                               actions_.declare_event(request->run(), request->event()));
-    response->set_attempt(attempt);
-    return absl::OkStatus();
-  });
+  return Run(context, security::Role::kOperate, &worker_,
+             [this, request, response]() -> absl::Status {
+               FORESHOCK_RETURN_IF_ERROR(ingest::ValidateRunName(request->run()));
+               FORESHOCK_RETURN_IF_ERROR(ingest::ValidateEvent(request->event()));
+               FORESHOCK_ASSIGN_OR_RETURN(const uint32_t attempt,
+                                          actions_.declare_event(request->run(), request->event()));
+               response->set_attempt(attempt);
+               return absl::OkStatus();
+             });
 }
 
 grpc::ServerUnaryReactor* AdminService::PinRun(grpc::CallbackServerContext* context,
                                                const v1::PinRunRequest* request,
                                                v1::PinRunResponse* response) {
-  return Run(context, Role::kAdmin, &worker_, [this, request]() -> absl::Status {
-    FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
+  return Run(context, security::Role::kAdmin, &worker_, [this, request]() -> absl::Status {
+    FORESHOCK_RETURN_IF_ERROR(ingest::ValidateRunName(request->run()));
     return actions_.pin_run(request->run(), request->pinned());
   });
 }
@@ -171,29 +173,31 @@ grpc::ServerUnaryReactor* AdminService::PinRun(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* AdminService::DeleteRun(grpc::CallbackServerContext* context,
                                                   const v1::DeleteRunRequest* request,
                                                   v1::DeleteRunResponse* response) {
-  return Run(context, Role::kAdmin, &worker_, [this, request, response]() -> absl::Status {
-    FORESHOCK_RETURN_IF_ERROR(ValidateRunName(request->run()));
-    FORESHOCK_ASSIGN_OR_RETURN(const uint64_t series, actions_.delete_run(request->run()));
-    response->set_series_deleted(series);
-    return absl::OkStatus();
-  });
+  return Run(
+      context, security::Role::kAdmin, &worker_, [this, request, response]() -> absl::Status {
+        FORESHOCK_RETURN_IF_ERROR(ingest::ValidateRunName(request->run()));
+        FORESHOCK_ASSIGN_OR_RETURN(const uint64_t series, actions_.delete_run(request->run()));
+        response->set_series_deleted(series);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::AcknowledgeAlert(grpc::CallbackServerContext* context,
                                                          const v1::AcknowledgeAlertRequest* request,
                                                          v1::AcknowledgeAlertResponse* response) {
-  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
-    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_alert(), actions_.acknowledge(*request));
-    return absl::OkStatus();
-  });
+  return Run(
+      context, security::Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
+        FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_alert(), actions_.acknowledge(*request));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetStoreStats(grpc::CallbackServerContext* context,
                                                       const v1::GetStoreStatsRequest* request,
                                                       v1::GetStoreStatsResponse* response) {
-  return Run(context, Role::kRead, &reader_, [this, response]() -> absl::Status {
-    FORESHOCK_ASSIGN_OR_RETURN(const StoreUsage usage, actions_.store_usage());
-    *response = ToProto(usage);
+  return Run(context, security::Role::kRead, &reader_, [this, response]() -> absl::Status {
+    FORESHOCK_ASSIGN_OR_RETURN(const store::StoreUsage usage, actions_.store_usage());
+    *response = store::ToProto(usage);
     return absl::OkStatus();
   });
 }
@@ -201,42 +205,45 @@ grpc::ServerUnaryReactor* AdminService::GetStoreStats(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminService::SilenceAlerts(grpc::CallbackServerContext* context,
                                                       const v1::SilenceAlertsRequest* request,
                                                       v1::SilenceAlertsResponse* response) {
-  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
-    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(), actions_.silence(*request));
-    return absl::OkStatus();
-  });
+  return Run(context, security::Role::kOperate, &worker_,
+             [this, request, response]() -> absl::Status {
+               FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(), actions_.silence(*request));
+               return absl::OkStatus();
+             });
 }
 
 grpc::ServerUnaryReactor* AdminService::ExpireSilence(grpc::CallbackServerContext* context,
                                                       const v1::ExpireSilenceRequest* request,
                                                       v1::ExpireSilenceResponse* response) {
-  return Run(context, Role::kOperate, &worker_, [this, request, response]() -> absl::Status {
-    FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(),
-                               actions_.expire_silence(request->id()));
-    return absl::OkStatus();
-  });
+  return Run(context, security::Role::kOperate, &worker_,
+             [this, request, response]() -> absl::Status {
+               FORESHOCK_ASSIGN_OR_RETURN(*response->mutable_silence(),
+                                          actions_.expire_silence(request->id()));
+               return absl::OkStatus();
+             });
 }
 
 grpc::ServerWriteReactor<v1::VerifyStoreResponse>* AdminService::VerifyStore(
     grpc::CallbackServerContext* context, const v1::VerifyStoreRequest*) {
-  return new VerifyReactor(Admit(access_, *context, Role::kAdmin), &actions_.verify_store,
-                           &verifying_, &verifier_);
+  return new VerifyReactor(security::Admit(access_, *context, security::Role::kAdmin),
+                           &actions_.verify_store, &verifying_, &verifier_);
 }
 
 grpc::ServerUnaryReactor* AdminService::BackupStore(grpc::CallbackServerContext* context,
                                                     const v1::BackupStoreRequest* request,
                                                     v1::BackupStoreResponse* response) {
-  return Run(context, Role::kAdmin, &reader_, [this, request, response]() -> absl::Status {
-    FORESHOCK_RETURN_IF_ERROR(CheckBackupName(request->name()));
-    FORESHOCK_ASSIGN_OR_RETURN(const auto backup, actions_.backup_store(request->name()));
-    const auto& [directory, info] = backup;
-    response->set_directory(directory);
-    response->set_id(info.id);
-    response->set_time_unix_s(info.time_unix_s);
-    response->set_bytes(info.bytes);
-    response->set_files(info.files);
-    return absl::OkStatus();
-  });
+  return Run(
+      context, security::Role::kAdmin, &reader_, [this, request, response]() -> absl::Status {
+        FORESHOCK_RETURN_IF_ERROR(CheckBackupName(request->name()));
+        FORESHOCK_ASSIGN_OR_RETURN(const auto backup, actions_.backup_store(request->name()));
+        const auto& [directory, info] = backup;
+        response->set_directory(directory);
+        response->set_id(info.id);
+        response->set_time_unix_s(info.time_unix_s);
+        response->set_bytes(info.bytes);
+        response->set_files(info.files);
+        return absl::OkStatus();
+      });
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

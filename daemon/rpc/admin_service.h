@@ -20,7 +20,7 @@
 #include "daemon/store/disk_store.h"
 #include "foreshock/v1/admin.grpc.pb.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 
 // All must be set.
 struct AdminActions {
@@ -32,18 +32,19 @@ struct AdminActions {
   std::function<absl::StatusOr<v1::Alert>(const v1::AcknowledgeAlertRequest&)> acknowledge;
   std::function<absl::StatusOr<v1::Silence>(const v1::SilenceAlertsRequest&)> silence;
   std::function<absl::StatusOr<v1::Silence>(const std::string& id)> expire_silence;
-  std::function<absl::StatusOr<StoreUsage>()> store_usage;
+  std::function<absl::StatusOr<store::StoreUsage>()> store_usage;
   // Called on a thread of its own, one at a time.
-  std::function<absl::StatusOr<VerifyResult>(const VerifyCallbacks& callbacks)> verify_store;
+  std::function<absl::StatusOr<store::VerifyResult>(const store::VerifyCallbacks& callbacks)>
+      verify_store;
   // To a plain name; the directory's path comes back.
-  std::function<absl::StatusOr<std::pair<std::string, BackupInfo>>(const std::string& name)>
+  std::function<absl::StatusOr<std::pair<std::string, store::BackupInfo>>(const std::string& name)>
       backup_store;
 };
 
 class AdminService final : public v1::AdminService::CallbackService {
  public:
   // `access` may be null: everyone may do everything.
-  explicit AdminService(AdminActions actions, const AccessControl* access = nullptr);
+  explicit AdminService(AdminActions actions, const security::AccessControl* access = nullptr);
 
   grpc::ServerUnaryReactor* Reload(grpc::CallbackServerContext* context,
                                    const v1::ReloadRequest* request,
@@ -77,16 +78,16 @@ class AdminService final : public v1::AdminService::CallbackService {
 
  private:
   // Runs `action` on the worker, if the caller has the role, and finishes the call with its status.
-  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, Role role, WorkerPool* worker,
-                                std::function<absl::Status()> action);
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, security::Role role,
+                                base::WorkerPool* worker, std::function<absl::Status()> action);
 
   const AdminActions actions_;
-  const AccessControl* const access_;
+  const security::AccessControl* const access_;
   std::atomic<bool> verifying_{false};
-  WorkerPool worker_{{.threads = 1, .tasks_max = 64}};
+  base::WorkerPool worker_{{.threads = 1, .tasks_max = 64}};
   // What reads the whole store must not keep a reload waiting.
-  WorkerPool reader_{{.threads = 1, .tasks_max = 8}};
-  WorkerPool verifier_{{.threads = 1, .tasks_max = 2}};
+  base::WorkerPool reader_{{.threads = 1, .tasks_max = 8}};
+  base::WorkerPool verifier_{{.threads = 1, .tasks_max = 2}};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
 struct HostPort {
@@ -80,4 +80,4 @@ absl::Status ListenError(const std::string& address) {
                                              path ? "the socket cannot be made" : Reason(address)));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

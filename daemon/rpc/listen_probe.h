@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 
 // InvalidArgument unless `address` is host:port, [v6]:port or unix:/path.
 absl::Status CheckListenAddress(const std::string& address);
@@ -13,4 +13,4 @@ absl::Status CheckListenAddress(const std::string& address);
 // Unavailable "cannot listen on <address>: <what the system says>".
 absl::Status ListenError(const std::string& address);
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

@@ -17,22 +17,23 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
 // gRPC's own lines, such as a peer's protocol errors, go where ours go and may not fill the disk.
 void LogFromGrpc(gpr_log_func_args* args) {
-  const LogLevel level =
-      args->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
-  LogEvery(absl::StrCat("grpc:", args->file, ":", args->line), level, "grpc", args->message);
+  const base::LogLevel level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? base::LogLevel::kWarning : base::LogLevel::kDebug;
+  base::LogEvery(absl::StrCat("grpc:", args->file, ":", args->line), level, "grpc", args->message);
 }
 
 // Protobuf's, such as one for each name that is not UTF-8.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char* file, int line,
                      const std::string& message) {
-  const LogLevel level =
-      severity >= google::protobuf::LOGLEVEL_WARNING ? LogLevel::kWarning : LogLevel::kDebug;
-  LogEvery(absl::StrCat("protobuf:", file, ":", line), level, "protobuf", message);
+  const base::LogLevel level = severity >= google::protobuf::LOGLEVEL_WARNING
+                                   ? base::LogLevel::kWarning
+                                   : base::LogLevel::kDebug;
+  base::LogEvery(absl::StrCat("protobuf:", file, ":", line), level, "protobuf", message);
 }
 
 // Switches of the process; the last two are read by every ServerBuilder.
@@ -103,9 +104,9 @@ void GrpcServer::SetNotServing() {
 absl::Status GrpcServer::Shutdown(absl::Duration grace) {
   if (server_ == nullptr) return absl::OkStatus();
   SetNotServing();
-  const absl::Time start = SteadyNow();
+  const absl::Time start = base::SteadyNow();
   server_->Shutdown(absl::ToChronoTime(start + grace));
-  const absl::Duration waited = SteadyNow() - start;
+  const absl::Duration waited = base::SteadyNow() - start;
   const bool in_time = waited < grace || grace <= absl::ZeroDuration();
   server_->Wait();
   server_.reset();
@@ -115,4 +116,4 @@ absl::Status GrpcServer::Shutdown(absl::Duration grace) {
       absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " and have been cut off"));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

@@ -28,7 +28,7 @@ class ServerCredentials;
 class Service;
 }  // namespace grpc
 
-namespace foreshock {
+namespace foreshock::rpc {
 
 class GrpcServer {
  public:
@@ -42,7 +42,7 @@ class GrpcServer {
     // A client that answers no ping for keepalive_time + keepalive_timeout is gone.
     absl::Duration keepalive_time = absl::Seconds(60);
     absl::Duration keepalive_timeout = absl::Seconds(20);
-    TlsFiles* tls = nullptr;  // null: plain; outlives the server
+    security::TlsFiles* tls = nullptr;  // null: plain; outlives the server
   };
 
   explicit GrpcServer(Options options);
@@ -78,4 +78,4 @@ class GrpcServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

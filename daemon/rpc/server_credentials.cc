@@ -6,7 +6,7 @@
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
 // gRPC's C++ interface has a fixed certificate, or files that it reads by itself and hands on
@@ -14,7 +14,7 @@ namespace {
 // certificate at each handshake.
 class RotatingCredentials final : public grpc::ServerCredentials {
  public:
-  explicit RotatingCredentials(TlsFiles* tls) : tls_(tls) {
+  explicit RotatingCredentials(security::TlsFiles* tls) : tls_(tls) {
     const auto asked = tls->options().grpc_client_cert
                            ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                            : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
@@ -39,7 +39,7 @@ class RotatingCredentials final : public grpc::ServerCredentials {
     return static_cast<RotatingCredentials*>(self)->Fetch(config);
   }
   grpc_ssl_certificate_config_reload_status Fetch(grpc_ssl_server_certificate_config** config) {
-    std::shared_ptr<const TlsMaterial> material = tls_->Current();
+    std::shared_ptr<const security::TlsMaterial> material = tls_->Current();
     if (material == given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {material->key.c_str(), material->cert_chain.c_str()};
     // gRPC wants some authorities also where no client is asked and nothing is judged by them.
@@ -50,15 +50,15 @@ class RotatingCredentials final : public grpc::ServerCredentials {
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  TlsFiles* const tls_;
-  std::shared_ptr<const TlsMaterial> given_;
+  security::TlsFiles* const tls_;
+  std::shared_ptr<const security::TlsMaterial> given_;
   grpc_server_credentials* credentials_ = nullptr;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(TlsFiles* tls) {
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(security::TlsFiles* tls) {
   return std::make_shared<RotatingCredentials>(tls);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rpc

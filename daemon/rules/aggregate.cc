@@ -6,7 +6,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 void StepValues::Add(const Input& input, size_t component, double value) {
   if (count_ == 0) {
@@ -55,7 +55,7 @@ std::optional<double> StepValues::Value(const Input& input) {
     case Input::Aggregate::kMax:
       return high_;
     case Input::Aggregate::kP10:
-      return Percentile10(values_);
+      return base::Percentile10(values_);
     case Input::Aggregate::kEach:  // one value
     case Input::Aggregate::kMean:
       return sum_ / count_;
@@ -63,4 +63,4 @@ std::optional<double> StepValues::Value(const Input& input) {
   return std::nullopt;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

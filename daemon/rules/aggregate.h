@@ -13,7 +13,7 @@
 
 #include "daemon/rules/input.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Thread-compatible. The input must be the same in every call.
 class StepValues {
@@ -35,4 +35,4 @@ class StepValues {
   std::vector<double> values_;  // for p10 and combine
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

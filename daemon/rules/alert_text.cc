@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr size_t kShown = 8;  // layers, ranks
@@ -192,4 +192,4 @@ void WriteTexts(const Annotations& annotations, absl::string_view measure,
   alert->set_runbook(annotations.runbook);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

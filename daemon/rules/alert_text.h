@@ -9,7 +9,7 @@
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Fills summary, description and runbook from the annotations, or with plain sentences where there
 // are none. Placeholders: {{run}} {{rule}} {{fault}} {{severity}} {{indicator}} {{layers}} {{rank}}
@@ -42,4 +42,4 @@ std::string SomeText(absl::Span<const int32_t> numbers);
 // "rank 3", "ranks 3, 7".
 std::string RanksText(absl::Span<const uint32_t> ranks);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,28 +7,28 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr int64_t kUnitIdMax = 1'000'000'000;
-constexpr YamlRange<double> kNotNegative = {0, kAnyNumber};
+constexpr yaml::YamlRange<double> kNotNegative = {0, kAnyNumber};
 
 // A series without units has one value whatever the aggregate.
 Input::Aggregate Meant(Input::Aggregate aggregate, absl::string_view indicator) {
-  const IndicatorInfo* info = InfoOf(indicator);
-  return info != nullptr && info->unit == Unit::kNone ? Input::Aggregate::kEach : aggregate;
+  const model::IndicatorInfo* info = InfoOf(indicator);
+  return info != nullptr && info->unit == model::Unit::kNone ? Input::Aggregate::kEach : aggregate;
 }
 
-SeriesKey ParseSeriesKey(const YamlNode& node, Input::Aggregate aggregate) {
-  SeriesKey key;
-  const YamlNode indicator = node.Require("indicator");
+model::SeriesKey ParseSeriesKey(const yaml::YamlNode& node, Input::Aggregate aggregate) {
+  model::SeriesKey key;
+  const yaml::YamlNode indicator = node.Require("indicator");
   key.indicator = ParseIndicator(indicator);
-  const YamlNode layer = node.Get("layer");
+  const yaml::YamlNode layer = node.Get("layer");
   if (layer.present()) key.layer = static_cast<int32_t>(layer.Int({0, 1'000'000}));
 
-  const YamlNode unit = node.Get("unit");
-  const YamlNode id = node.Get("unit_id");
-  const YamlNode name = node.Get("unit_name");
+  const yaml::YamlNode unit = node.Get("unit");
+  const yaml::YamlNode id = node.Get("unit_id");
+  const yaml::YamlNode name = node.Get("unit_name");
   if (!unit.present()) {
     if (id.present()) id.Error("`unit_id` needs `unit`");
     if (name.present()) name.Error("`unit_name` needs `unit`");
@@ -38,11 +38,11 @@ SeriesKey ParseSeriesKey(const YamlNode& node, Input::Aggregate aggregate) {
     unit.Error("`unit` is for `aggregate: each`; an aggregate is over all units");
   }
   const std::string word = unit.Word({"head", "expert", "projection", "rank", "tensor"}, "head");
-  for (const Unit one :
-       {Unit::kHead, Unit::kExpert, Unit::kProjection, Unit::kRank, Unit::kTensor}) {
-    if (word == UnitName(one)) key.unit = one;
+  for (const model::Unit one : {model::Unit::kHead, model::Unit::kExpert, model::Unit::kProjection,
+                                model::Unit::kRank, model::Unit::kTensor}) {
+    if (word == model::UnitName(one)) key.unit = one;
   }
-  if (key.unit == Unit::kTensor) {
+  if (key.unit == model::Unit::kTensor) {
     key.unit_name = node.Require("unit_name").String();
     if (id.present()) id.Error("a tensor has a `unit_name`, no `unit_id`");
   } else {
@@ -52,12 +52,12 @@ SeriesKey ParseSeriesKey(const YamlNode& node, Input::Aggregate aggregate) {
   return key;
 }
 
-std::vector<BandCurve::Point> ParsePoints(const YamlNode& node) {
+std::vector<BandCurve::Point> ParsePoints(const yaml::YamlNode& node) {
   std::vector<BandCurve::Point> points;
-  const std::vector<YamlNode> items = node.Items();
+  const std::vector<yaml::YamlNode> items = node.Items();
   if (node.is_list() && items.empty()) node.Error("no points; at least one is expected");
-  for (const YamlNode& item : items) {
-    const std::vector<YamlNode> numbers = item.Items();
+  for (const yaml::YamlNode& item : items) {
+    const std::vector<yaml::YamlNode> numbers = item.Items();
     if (!item.is_list()) continue;
     if (numbers.size() != 3) {
       item.Error(absl::StrCat("a point has ", numbers.size(),
@@ -95,8 +95,8 @@ Baseline BandCurve::At(double position) const {
 
 std::shared_ptr<const Band> Band::Parse(absl::string_view name, absl::string_view text,
                                         std::vector<std::string>* errors) {
-  YamlDocument document(name, text);
-  const YamlNode root = document.root();
+  yaml::YamlDocument document(name, text);
+  const yaml::YamlNode root = document.root();
   auto band = std::make_shared<Band>();
   band->fingerprint_ = absl::HashOf(text);
   root.Require("version").Int({1, 1}, 1);
@@ -104,12 +104,12 @@ std::shared_ptr<const Band> Band::Parse(absl::string_view name, absl::string_vie
   band->align_ = align == "tokens" ? Align::kTokens : Align::kStep;
   root.Get("runs").Strings();
 
-  const YamlNode series = root.Require("series");
-  const std::vector<YamlNode> items = series.Items();
+  const yaml::YamlNode series = root.Require("series");
+  const std::vector<yaml::YamlNode> items = series.Items();
   if (series.is_list() && items.empty()) series.Error("no series; at least one is expected");
-  for (const YamlNode& node : items) {
+  for (const yaml::YamlNode& node : items) {
     const Input::Aggregate aggregate = ParseAggregate(node.Get("aggregate"));
-    SeriesKey key = ParseSeriesKey(node, aggregate);
+    model::SeriesKey key = ParseSeriesKey(node, aggregate);
     std::vector<BandCurve::Point> points = ParsePoints(node.Require("points"));
     if (points.empty()) continue;
     const Input::Aggregate meant = Meant(aggregate, key.indicator);
@@ -126,14 +126,14 @@ std::shared_ptr<const Band> Band::Parse(absl::string_view name, absl::string_vie
 }
 
 std::shared_ptr<const BandCurve> Band::Find(Input::Aggregate aggregate,
-                                            const SeriesKey& series) const {
+                                            const model::SeriesKey& series) const {
   const auto found = curves_.find(Key(Meant(aggregate, series.indicator), series));
   return found == curves_.end() ? nullptr : found->second;
 }
 
-std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> Band::Of(
+std::vector<std::pair<model::SeriesKey, std::shared_ptr<const BandCurve>>> Band::Of(
     Input::Aggregate aggregate, absl::string_view indicator) const {
-  std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> found;
+  std::vector<std::pair<model::SeriesKey, std::shared_ptr<const BandCurve>>> found;
   const Input::Aggregate meant = Meant(aggregate, indicator);
   for (const auto& [key, curve] : curves_) {
     if (key.first == meant && key.second.indicator == indicator)
@@ -148,4 +148,4 @@ bool Band::Has(Input::Aggregate aggregate, absl::string_view indicator) const {
   return indicators_.contains({Meant(aggregate, indicator), std::string(indicator)});
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

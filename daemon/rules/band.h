@@ -17,7 +17,7 @@
 #include "daemon/model/series.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class BandCurve {
  public:
@@ -51,15 +51,16 @@ class Band {
   size_t fingerprint() const { return fingerprint_; }
   // nullptr if the band does not have the series. Series without units are found whatever the
   // aggregate: it is of one value.
-  std::shared_ptr<const BandCurve> Find(Input::Aggregate aggregate, const SeriesKey& series) const;
+  std::shared_ptr<const BandCurve> Find(Input::Aggregate aggregate,
+                                        const model::SeriesKey& series) const;
   // Any layer and unit of the indicator?
   bool Has(Input::Aggregate aggregate, absl::string_view indicator) const;
   // Every series of the indicator, in their order.
-  std::vector<std::pair<SeriesKey, std::shared_ptr<const BandCurve>>> Of(
+  std::vector<std::pair<model::SeriesKey, std::shared_ptr<const BandCurve>>> Of(
       Input::Aggregate aggregate, absl::string_view indicator) const;
 
  private:
-  using Key = std::pair<Input::Aggregate, SeriesKey>;
+  using Key = std::pair<Input::Aggregate, model::SeriesKey>;
 
   Align align_ = Align::kStep;
   size_t fingerprint_ = 0;
@@ -67,4 +68,4 @@ class Band {
   absl::flat_hash_set<std::pair<Input::Aggregate, std::string>> indicators_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,7 +5,7 @@
 
 #include "daemon/base/archive.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr double kMadToSigma = 1.4826;  // of a normal distribution
@@ -103,10 +103,10 @@ void SampleWindow::Clear() {
   anchor_.reset();
 }
 
-void Baseline::Fields(Archive* archive) { archive->Take(&median, &spread); }
+void Baseline::Fields(base::Archive* archive) { archive->Take(&median, &spread); }
 
-void SampleWindow::Accepted::Fields(Archive* archive) { archive->Take(&step, &value); }
+void SampleWindow::Accepted::Fields(base::Archive* archive) { archive->Take(&step, &value); }
 
-void SampleWindow::Fields(Archive* archive) { archive->Take(&accepted_, &sorted_, &anchor_); }
+void SampleWindow::Fields(base::Archive* archive) { archive->Take(&accepted_, &sorted_, &anchor_); }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

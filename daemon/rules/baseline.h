@@ -7,9 +7,11 @@
 #include <optional>
 #include <vector>
 
-namespace foreshock {
-
+namespace foreshock::base {
 class Archive;
+}  // namespace foreshock::base
+
+namespace foreshock::rules {
 class Band;
 
 struct BaselineSpec {
@@ -34,7 +36,7 @@ struct Baseline {
   double median = 0;
   double spread = 0;  // max(1.4826 * MAD, floor)
 
-  void Fields(Archive* archive);
+  void Fields(base::Archive* archive);
 };
 
 // The accepted samples of one series. Accept: O(log n) compares and a move of <= n doubles; Get:
@@ -48,14 +50,14 @@ class SampleWindow {
   void DropFrom(const BaselineSpec& spec, int64_t step);
   void Clear();
 
-  void Fields(Archive* archive);
+  void Fields(base::Archive* archive);
 
  private:
   struct Accepted {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(Archive* archive);
+    void Fields(base::Archive* archive);
   };
   void Rebuild(const BaselineSpec& spec);
   // Samples [first, last) of accepted_ are the window.
@@ -69,4 +71,4 @@ class SampleWindow {
 // Median and spread of sorted values; n >= 1.
 Baseline RobustBaseline(const std::vector<double>& sorted, double spread_floor);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

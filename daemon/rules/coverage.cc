@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr int64_t kNever = -1;
@@ -140,7 +140,7 @@ void Coverage::Rebuild() {
           add(family, static_cast<int32_t>(layer), entry);
       }
       if (!entry.layers().empty()) continue;
-      add(family, kNoLayer, entry);
+      add(family, model::kNoLayer, entry);
       // "All layers" are those that have been seen.
       for (size_t layer = 0; layer < seen_[family].size(); ++layer) {
         if (seen_[family][layer] != kNever) add(family, static_cast<int32_t>(layer), entry);
@@ -174,7 +174,7 @@ uint32_t Coverage::RanksDue(int64_t step) const {
   return due;
 }
 
-void Coverage::StepClosed(const StepRow& row) {
+void Coverage::StepClosed(const model::StepRow& row) {
   if (std::exchange(changed_, false)) Rebuild();
   if (!started_) {
     started_ = true;
@@ -189,7 +189,7 @@ void Coverage::StepClosed(const StepRow& row) {
 
 int64_t Coverage::LastSeen(const Track& track) const {
   int64_t seen = std::max(start_, all_seen_[track.family]);
-  if (track.layer == kNoLayer) return std::max(seen, any_seen_[track.family]);
+  if (track.layer == model::kNoLayer) return std::max(seen, any_seen_[track.family]);
   const std::vector<int64_t>& by_layer = seen_[track.family];
   const size_t layer = static_cast<size_t>(track.layer);
   return layer < by_layer.size() ? std::max(seen, by_layer[layer]) : seen;
@@ -201,4 +201,4 @@ int64_t Coverage::Missed(const Track& track, int64_t step, bool forgiven) const 
   return last >= step ? 0 : DueWithin(last, step, track.every, track.phase);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -24,7 +24,7 @@
 #include "daemon/model/step.h"
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Thread-compatible.
 class Coverage {
@@ -35,7 +35,7 @@ class Coverage {
   struct Track {
     Family family = 0;
     std::string kind;  // "qk_gram", as declared
-    int32_t layer = kNoLayer;
+    int32_t layer = model::kNoLayer;
     int64_t every = 1;
     int64_t phase = 0;
   };
@@ -67,7 +67,7 @@ class Coverage {
   // to have come, unless there are values of some of them.
   void Undefined(Family family, int64_t step);
   // After everything of the step was seen; what is below holds for the newest such step.
-  void StepClosed(const StepRow& row);
+  void StepClosed(const model::StepRow& row);
 
   // Ranks with a plan were heard of in this attempt.
   bool judged() const { return !ranks_.empty(); }
@@ -89,7 +89,7 @@ class Coverage {
   void Forgive(int64_t step) { forgiven_ = step; }
 
   // All but what a restart says anew: the plans, and up to where it forgives.
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&seen_, &any_seen_, &all_seen_, &started_, &start_, &ranks_missed_,
                   &ranks_expected_, &ranks_came_);
     if (archive->reading()) changed_ = true;
@@ -124,4 +124,4 @@ class Coverage {
   uint32_t ranks_came_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -8,7 +8,7 @@
 #include "daemon/rules/sample_detector.h"
 #include "daemon/rules/samples_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // Calls `visit` with a default of each spec, in their order.
@@ -28,14 +28,14 @@ concept JudgesSeries = requires(const Spec& spec) {
 
 }  // namespace
 
-Detector ParseDetector(const YamlNode& rule) {
+Detector ParseDetector(const yaml::YamlNode& rule) {
   Detector detector;
   std::vector<absl::string_view> names;
   std::vector<absl::string_view> given;
   ForEachSpec([&]<typename Spec>(const Spec& /*spec*/) {
     for (const absl::string_view name : Spec::kNames) {
       names.push_back(name);
-      const YamlNode node = rule.Get(name);
+      const yaml::YamlNode node = rule.Get(name);
       if (!node.present()) continue;
       given.push_back(name);
       detector = Spec::Parse(node, name);
@@ -115,4 +115,4 @@ std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) {
       detector);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -24,7 +24,7 @@
 #include "daemon/rules/detectors/spike_budget.h"
 #include "daemon/rules/detectors/threshold.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // In the order in which messages name them. A new detector is a file pair in detectors/ and a line
 // here.
@@ -43,7 +43,7 @@ using Detector = std::variant<ThresholdSpec,    //
                               RestartsSpec>;
 
 // The one that `rule` names. No or several detectors are an error of the node.
-Detector ParseDetector(const YamlNode& rule);
+Detector ParseDetector(const yaml::YamlNode& rule);
 
 Family FamilyOf(const Detector& detector);
 bool ComparesWithBaseline(const Detector& detector);
@@ -67,4 +67,4 @@ std::unique_ptr<SampleDetector> NewSampleDetector(const Detector& detector);
 // Judges a run by the rule.
 std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

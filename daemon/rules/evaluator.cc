@@ -11,7 +11,7 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/evaluator_impl.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr size_t kCheckpointsMax = 1000;
@@ -41,7 +41,7 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   for (const auto& signature : set_->signatures) signatures_.emplace_back(signature);
 }
 
-size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
+size_t Evaluator::Impl::SlotOf(const model::SeriesKey& key) {
   const auto [found, added] = slot_of_.try_emplace(key, slots_.size());
   if (!added) return found->second;
   Slot slot;
@@ -53,10 +53,10 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
       if (subject != RuleJudge::kNotFed) slot.feeds.push_back({judge, subject, component});
     }
   }
-  const bool run_wide = key.layer == kNoLayer && key.unit == Unit::kNone;
+  const bool run_wide = key.layer == model::kNoLayer && key.unit == model::Unit::kNone;
   const auto divisor = divisors_.find(key.indicator);
   if (run_wide && divisor != divisors_.end()) slot.divisor = &divisor->second;
-  slot.store_f32 = StorageOf(key.indicator) == Storage::kF32;
+  slot.store_f32 = model::StorageOf(key.indicator) == model::Storage::kF32;
   slot.family = Coverage::FamilyOf(key.indicator);
   slot.role = Slot::Role::kNone;
   if (run_wide && key.indicator == "train.step_seconds") slot.role = Slot::Role::kStepSeconds;
@@ -65,7 +65,7 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
     slot.role = Slot::Role::kTokens;
   }
   if (key.indicator == "attn.delta.window_steps") slot.role = Slot::Role::kWindow;
-  if (key.unit == Unit::kRank && absl::StartsWith(key.indicator, "train.")) {
+  if (key.unit == model::Unit::kRank && absl::StartsWith(key.indicator, "train.")) {
     slot.role = Slot::Role::kRankScalar;
   }
   slots_.push_back(std::move(slot));
@@ -73,14 +73,14 @@ size_t Evaluator::Impl::SlotOf(const SeriesKey& key) {
   return slots_.size() - 1;
 }
 
-bool Evaluator::Impl::Uses(const SeriesKey& key) const {
+bool Evaluator::Impl::Uses(const model::SeriesKey& key) const {
   const std::string& id = key.indicator;
   // What Slot::Role and StoredFindings look at.
   static constexpr absl::string_view kOwn[] = {"train.lr",           "train.tokens",
                                                "train.tokens_total", "train.nonfinite",
                                                "train.step_seconds", "attn.delta.window_steps"};
   return by_indicator_.contains(id) || divisors_.contains(id) ||
-         (key.unit == Unit::kRank && absl::StartsWith(id, "train.")) ||
+         (key.unit == model::Unit::kRank && absl::StartsWith(id, "train.")) ||
          std::find(std::begin(kOwn), std::end(kOwn), id) != std::end(kOwn);
 }
 
@@ -97,7 +97,7 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
   checkpoints_.erase(checkpoints_.upper_bound(resume), checkpoints_.end());
 }
 
-void Evaluator::Impl::NoteEvents(const ClosedStep& closed) {
+void Evaluator::Impl::NoteEvents(const model::ClosedStep& closed) {
   for (const v1::Event& event : closed.events) {
     if (event.kind() != v1::EVENT_KIND_CHECKPOINT_SAVED) continue;
     checkpoints_[event.step()] =
@@ -106,7 +106,7 @@ void Evaluator::Impl::NoteEvents(const ClosedStep& closed) {
   }
 }
 
-void Evaluator::Impl::TakeFact(Slot::Role role, const SeriesKey& series, double value,
+void Evaluator::Impl::TakeFact(Slot::Role role, const model::SeriesKey& series, double value,
                                StepFacts* facts) {
   switch (role) {
     case Slot::Role::kNone:
@@ -130,7 +130,7 @@ void Evaluator::Impl::TakeFact(Slot::Role role, const SeriesKey& series, double 
   }
 }
 
-Evaluator::Impl::StepFacts Evaluator::Impl::TakeSamples(const ClosedStep& closed) {
+Evaluator::Impl::StepFacts Evaluator::Impl::TakeSamples(const model::ClosedStep& closed) {
   const int64_t step = closed.row.step;
   StepFacts facts;
   facts.schedule.step = step;
@@ -138,7 +138,7 @@ Evaluator::Impl::StepFacts Evaluator::Impl::TakeSamples(const ClosedStep& closed
   facts.schedule.events = closed.events;
   order_.resize(closed.samples.size(), 0);
   for (size_t i = 0; i < closed.samples.size(); ++i) {
-    const Sample& sample = closed.samples[i];
+    const model::Sample& sample = closed.samples[i];
     size_t index = order_[i];
     if (index >= keys_.size() || !(keys_[index] == sample.series)) {
       index = SlotOf(sample.series);
@@ -157,7 +157,7 @@ Evaluator::Impl::StepFacts Evaluator::Impl::TakeSamples(const ClosedStep& closed
   return facts;
 }
 
-std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, bool quiet) {
+std::vector<model::AlertRow> Evaluator::Impl::Step(const model::ClosedStep& closed, bool quiet) {
   std::vector<model::AlertRow> rows;
   const int64_t step = closed.row.step;
   if (step <= last_step_) return rows;
@@ -165,9 +165,9 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const ClosedStep& closed, boo
   if (first_of_attempt_) StartAttempt(step);
   NoteEvents(closed);
   const StepFacts facts = TakeSamples(closed);
-  const std::vector<Finding> replayed =
-      quiet ? StoredFindings(closed, rank_scalars_) : std::vector<Finding>();
-  const absl::Span<const Finding> findings = quiet ? replayed : closed.findings;
+  const std::vector<model::Finding> replayed =
+      quiet ? StoredFindings(closed, rank_scalars_) : std::vector<model::Finding>();
+  const absl::Span<const model::Finding> findings = quiet ? replayed : closed.findings;
   progress_.StepClosed(step, facts.step_seconds);
   NoteCoverage(closed, findings);
   row_ = closed.row;
@@ -223,7 +223,7 @@ Evaluator::Evaluator(std::shared_ptr<const RuleSet> rules, std::string run,
 Evaluator::~Evaluator() = default;
 
 void Evaluator::BeginAttempt(const AttemptStart& attempt) { impl_->BeginAttempt(attempt); }
-std::vector<model::AlertRow> Evaluator::Evaluate(const ClosedStep& step) {
+std::vector<model::AlertRow> Evaluator::Evaluate(const model::ClosedStep& step) {
   return impl_->Evaluate(step);
 }
 void Evaluator::DeclarePlan(uint32_t rank, uint32_t world_size,
@@ -235,16 +235,16 @@ void Evaluator::SetSilentRanks(std::vector<uint32_t> ranks) {
   impl_->SetSilentRanks(std::move(ranks));
 }
 std::vector<model::AlertRow> Evaluator::Tick(const Clock& clock) { return impl_->Tick(clock); }
-void Evaluator::Prime(const ClosedStep& step) { impl_->Prime(step); }
-void Evaluator::PrimeOvertaken(const ClosedStep& step) { impl_->PrimeOvertaken(step); }
+void Evaluator::Prime(const model::ClosedStep& step) { impl_->Prime(step); }
+void Evaluator::PrimeOvertaken(const model::ClosedStep& step) { impl_->PrimeOvertaken(step); }
 absl::Status Evaluator::Restore(const model::AlertRow& row) { return impl_->Restore(row); }
 std::vector<model::AlertRow> Evaluator::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
   return impl_->ReplaceRules(std::move(rules));
 }
 
-bool Evaluator::Uses(const SeriesKey& series) const { return impl_->Uses(series); }
+bool Evaluator::Uses(const model::SeriesKey& series) const { return impl_->Uses(series); }
 std::vector<JudgedSeries> Evaluator::Judged(absl::string_view rule) const {
   return impl_->Judged(rule);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

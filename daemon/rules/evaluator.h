@@ -24,7 +24,7 @@
 #include "foreshock/v1/ingest.pb.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct AttemptStart {
   uint32_t number = 1;
@@ -38,8 +38,8 @@ struct AttemptStart {
 
 // What a rule made of one of its series at a step.
 struct JudgedSeries {
-  int32_t layer = kNoLayer;
-  Unit unit = Unit::kNone;
+  int32_t layer = model::kNoLayer;
+  model::Unit unit = model::Unit::kNone;
   int64_t unit_id = 0;
   std::string unit_name;
   double value = 0;                // as judged: smoothed, divided, aggregated
@@ -62,7 +62,7 @@ class Evaluator {
   // data are stored, not judged again). Returns the alerts whose state or evidence changed, in the
   // order in which they changed: from firing on, again when severity, layers, ranks or evidence
   // change, and once when they resolve. What is only pending is not returned.
-  std::vector<model::AlertRow> Evaluate(const ClosedStep& step);
+  std::vector<model::AlertRow> Evaluate(const model::ClosedStep& step);
 
   // What a rank of the attempt has announced in its Hello; after BeginAttempt, before the steps,
   // and again when it says Hello again. Coverage is judged by it.
@@ -87,7 +87,7 @@ class Evaluator {
   // windows, baselines and clocks but changes no alert), then Restore with every stored row that is
   // not resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
   // again that was returned before; a restored alert whose rule is gone is returned as resolved.
-  void Prime(const ClosedStep& step);
+  void Prime(const model::ClosedStep& step);
   // What priming with every step up to now brings about, as bytes, between two steps. Recall takes
   // them instead of priming, into an evaluator that has seen nothing; then DeclarePlan and RankGone
   // of the attempt that was judged last, the steps after it (with BeginAttempt where newer attempts
@@ -99,13 +99,13 @@ class Evaluator {
   // Between Prime and Restore: a stored step of an earlier attempt that the newest one has begun
   // after but has yet to reach, in increasing order. It is no past; it is what a value after the
   // resume is compared with.
-  void PrimeOvertaken(const ClosedStep& step);
+  void PrimeOvertaken(const model::ClosedStep& step);
 
   // The rules were reloaded: states of alerts whose rule did not change are carried over.
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
 
   // Whether Prime uses this series; of the others it needs no points.
-  bool Uses(const SeriesKey& series) const;
+  bool Uses(const model::SeriesKey& series) const;
 
   // The series that the rule of that name judged at the newest step; none for a signature.
   std::vector<JudgedSeries> Judged(absl::string_view rule) const;
@@ -115,4 +115,4 @@ class Evaluator {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

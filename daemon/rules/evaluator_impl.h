@@ -25,7 +25,7 @@
 #include "daemon/rules/stored_findings.h"
 #include "daemon/rules/warm_up.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // The recent values of a run-wide indicator, to divide others by.
 class Divisor {
@@ -48,7 +48,7 @@ class Divisor {
   void DropFrom(int64_t step) {
     while (!values_.empty() && values_.back().first >= step) values_.pop_back();
   }
-  void Fields(Archive* archive) { archive->Take(&values_); }
+  void Fields(base::Archive* archive) { archive->Take(&values_); }
 
  private:
   static constexpr size_t kStepsMax = 4096;
@@ -69,7 +69,7 @@ class TokenCount {
     if (past_.empty() || past_.back().second <= 0) return std::nullopt;
     return past_.back().second;
   }
-  void Fields(Archive* archive) { archive->Take(&past_); }
+  void Fields(base::Archive* archive) { archive->Take(&past_); }
 
  private:
   static constexpr size_t kStepsMax = 65'536;
@@ -102,14 +102,14 @@ class Evaluator::Impl {
   void SetSilentRanks(std::vector<uint32_t> ranks) { silent_ranks_ = std::move(ranks); }
   std::vector<model::AlertRow> Tick(const Clock& clock);
 
-  std::vector<model::AlertRow> Evaluate(const ClosedStep& step) {
+  std::vector<model::AlertRow> Evaluate(const model::ClosedStep& step) {
     std::vector<model::AlertRow> rows;
     if (primed_) rows = EndPriming(step.row.step);
     for (model::AlertRow& row : Step(step, /*quiet=*/false)) rows.push_back(std::move(row));
     return rows;
   }
 
-  void Prime(const ClosedStep& step) {
+  void Prime(const model::ClosedStep& step) {
     primed_ = true;
     Step(step, /*quiet=*/true);
   }
@@ -118,8 +118,8 @@ class Evaluator::Impl {
   std::string Remember();
   bool Recall(absl::string_view memory);
 
-  bool Uses(const SeriesKey& key) const;
-  void PrimeOvertaken(const ClosedStep& step);
+  bool Uses(const model::SeriesKey& key) const;
+  void PrimeOvertaken(const model::ClosedStep& step);
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
   std::vector<JudgedSeries> Judged(absl::string_view rule) const;
@@ -148,15 +148,15 @@ class Evaluator::Impl {
 
   void Use(std::shared_ptr<const RuleSet> rules);
   uint64_t Fingerprint() const;  // of the rules
-  void Fields(Archive* archive);
-  size_t SlotOf(const SeriesKey& key);
-  std::vector<model::AlertRow> Step(const ClosedStep& closed, bool quiet);
-  StepFacts TakeSamples(const ClosedStep& closed);
-  void TakeFact(Slot::Role role, const SeriesKey& series, double value, StepFacts* facts);
+  void Fields(base::Archive* archive);
+  size_t SlotOf(const model::SeriesKey& key);
+  std::vector<model::AlertRow> Step(const model::ClosedStep& closed, bool quiet);
+  StepFacts TakeSamples(const model::ClosedStep& closed);
+  void TakeFact(Slot::Role role, const model::SeriesKey& series, double value, StepFacts* facts);
   void StartAttempt(int64_t step);
-  void NoteEvents(const ClosedStep& closed);
+  void NoteEvents(const model::ClosedStep& closed);
   std::vector<model::AlertRow> EndPriming(int64_t step);
-  void NoteCoverage(const ClosedStep& closed, absl::Span<const Finding> findings);
+  void NoteCoverage(const model::ClosedStep& closed, absl::Span<const model::Finding> findings);
   // Signatures after the rules, and the rows of all that changed.
   void JudgeSignatures(int64_t step, bool quiet, std::vector<model::AlertRow>* rows);
   AlertsView View(int64_t step) const {
@@ -175,17 +175,17 @@ class Evaluator::Impl {
   absl::flat_hash_map<std::string, std::vector<std::pair<size_t, size_t>>> by_indicator_;
   absl::flat_hash_map<std::string, Divisor> divisors_;  // filled once, then of a fixed shape
 
-  absl::flat_hash_map<SeriesKey, size_t> slot_of_;
+  absl::flat_hash_map<model::SeriesKey, size_t> slot_of_;
   std::vector<Slot> slots_;
   std::vector<size_t> order_;  // slots of the previous step, to guess those of this one
-  std::vector<SeriesKey> keys_;
+  std::vector<model::SeriesKey> keys_;
 
   Schedule schedule_;
   TokenCount tokens_;
   Progress progress_;
   Coverage coverage_;
   std::vector<uint32_t> silent_ranks_;
-  StepRow row_;  // of the newest step
+  model::StepRow row_;  // of the newest step
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;
@@ -199,4 +199,4 @@ class Evaluator::Impl {
   std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 #include "daemon/base/stable_hash.h"
 #include "daemon/rules/evaluator_impl.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
@@ -22,10 +22,10 @@ uint64_t Evaluator::Impl::Fingerprint() const {
   for (const auto& signature : set_->signatures) {
     absl::StrAppend(&text, "\n", signature->canonical);
   }
-  return StableHash(text);
+  return base::StableHash(text);
 }
 
-void Evaluator::Impl::Fields(Archive* archive) {
+void Evaluator::Impl::Fields(base::Archive* archive) {
   for (const auto& judge : rules_) judge->Fields(archive);
   for (SignatureJudge& judge : signatures_) judge.Fields(archive);
   archive->Take(&divisors_, &schedule_, &tokens_, &progress_, &coverage_, &rank_scalars_,
@@ -38,7 +38,7 @@ void Evaluator::Impl::Fields(Archive* archive) {
 std::string Evaluator::Impl::Remember() {
   uint32_t version = kMemoryVersion;
   uint64_t fingerprint = Fingerprint();
-  Archive archive;
+  base::Archive archive;
   archive.Take(&version, &fingerprint);
   Fields(&archive);
   return archive.bytes();
@@ -47,7 +47,7 @@ std::string Evaluator::Impl::Remember() {
 bool Evaluator::Impl::Recall(absl::string_view memory) {
   uint32_t version = 0;
   uint64_t fingerprint = 0;
-  Archive archive(memory);
+  base::Archive archive(memory);
   archive.Take(&version, &fingerprint);
   if (version != kMemoryVersion || fingerprint != Fingerprint()) return false;
   Fields(&archive);
@@ -64,4 +64,4 @@ bool Evaluator::Recall(absl::string_view memory) {
   return true;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

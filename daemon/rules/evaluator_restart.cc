@@ -8,7 +8,7 @@
 #include "daemon/rules/evaluator_impl.h"
 #include "daemon/rules/state.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 template <typename T>
@@ -39,9 +39,9 @@ std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   return std::exchange(orphans_, {});
 }
 
-void Evaluator::Impl::PrimeOvertaken(const ClosedStep& closed) {
+void Evaluator::Impl::PrimeOvertaken(const model::ClosedStep& closed) {
   if (closed.row.step <= last_step_) return;
-  for (const Sample& sample : closed.samples) {
+  for (const model::Sample& sample : closed.samples) {
     const Slot& slot = slots_[SlotOf(sample.series)];
     const double value = slot.store_f32 ? static_cast<float>(sample.value) : sample.value;
     for (const Feed& feed : slot.feeds) {
@@ -118,4 +118,4 @@ std::vector<model::AlertRow> Evaluator::Impl::ReplaceRules(std::shared_ptr<const
   return rows;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

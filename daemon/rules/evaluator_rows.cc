@@ -10,7 +10,7 @@
 #include "daemon/rules/evaluator_impl.h"
 #include "daemon/rules/state.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 void SayFlapping(const RateLimitSpec& limit, v1::Alert* alert) {
@@ -27,8 +27,8 @@ void Evaluator::Impl::Name(const std::string& rule, LiveAlert* alert) const {
   if (!alert->id.empty()) return;
   alert->attempt = attempt_;
   alert->id = absl::StrFormat(
-      "%016x", StableHash(absl::StrCat(run_, "\n", rule, "\n", attempt_, "\n", alert->pending_step,
-                                       "\n", alert->firing_step)));
+      "%016x", base::StableHash(absl::StrCat(run_, "\n", rule, "\n", attempt_, "\n",
+                                             alert->pending_step, "\n", alert->firing_step)));
 }
 
 void Evaluator::Impl::Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const {
@@ -90,4 +90,4 @@ model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, SignatureJudge* j
   return row;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

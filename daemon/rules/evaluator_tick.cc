@@ -5,15 +5,16 @@
 
 #include "daemon/rules/evaluator_impl.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-void Evaluator::Impl::NoteCoverage(const ClosedStep& closed, absl::Span<const Finding> findings) {
+void Evaluator::Impl::NoteCoverage(const model::ClosedStep& closed,
+                                   absl::Span<const model::Finding> findings) {
   const int64_t step = closed.row.step;
-  for (const Finding& finding : findings) {
-    if (finding.kind != Finding::Kind::kNonFinite) continue;
+  for (const model::Finding& finding : findings) {
+    if (finding.kind != model::Finding::Kind::kNonFinite) continue;
     coverage_.Seen(Coverage::FamilyOfFinding(finding.name), finding.layer, step);
   }
-  for (const Undefined& undefined : closed.undefined) {
+  for (const model::Undefined& undefined : closed.undefined) {
     coverage_.Undefined(Coverage::FamilyOf(undefined.indicator), step);
   }
   coverage_.StepClosed(closed.row);
@@ -58,4 +59,4 @@ std::vector<model::AlertRow> Evaluator::Impl::Tick(const Clock& clock) {
   return rows;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/model/series.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct Input {
   enum class Aggregate : uint8_t { kEach, kMean, kMin, kMax, kP10 };
@@ -23,7 +23,7 @@ struct Input {
   // previous sample (over the snapshot window for attn.delta*); empty: not divided.
   std::string divide_by;
   int smooth = 1;  // running median of so many values
-  uint32_t flags_not_judged = kFlagsNotJudged;
+  uint32_t flags_not_judged = model::kFlagsNotJudged;
 };
 
 // As rule files, bands and gauges write it, in the order of the enumeration.
@@ -33,4 +33,4 @@ inline absl::string_view AggregateName(Input::Aggregate aggregate) {
   return kAggregateNames[static_cast<size_t>(aggregate)];
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace foreshock {
+namespace foreshock::rules {
 
 Judgement Compare(const Limits& limits, double measured) {
   const double x = limits.side == Side::kOutside ? std::abs(measured) : measured;
@@ -19,4 +19,4 @@ double InSpreads(double value, const Baseline& baseline) {
   return distance / baseline.spread;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

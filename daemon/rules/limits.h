@@ -9,7 +9,7 @@
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Where values are abnormal.
 enum class Side : uint8_t { kAbove, kBelow, kOutside };
@@ -29,4 +29,4 @@ Judgement Compare(const Limits& limits, double measured);
 // Distance from the baseline's median in spreads. Without a spread it is 0 or infinite.
 double InSpreads(double value, const Baseline& baseline);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "daemon/rules/state.pb.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct LiveAlert {
   bool active = false;
@@ -24,7 +24,7 @@ struct LiveAlert {
   std::vector<uint32_t> ranks;
 
   // All but `reported`, which the stored rows say.
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&active, &id, &attempt, &pending_step, &firing_step, &base_step, &layers,
                   &all_layers, &ranks);
   }
@@ -33,4 +33,4 @@ struct LiveAlert {
 // What a stored row says of an alert that fires.
 LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr double kFastDecay = 0.96;
@@ -59,4 +59,4 @@ std::optional<int64_t> LossBreakStep(absl::Span<const LossSample> losses) {
   return std::min(*rise, *nonfinite);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct LossSample {
   int64_t step = 0;
@@ -28,4 +28,4 @@ struct LossSample {
 // Cost: O(n), no allocation. Pure; any thread.
 std::optional<int64_t> LossBreakStep(absl::Span<const LossSample> losses);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,13 +7,13 @@
 #include "daemon/rules/band.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
-constexpr YamlRange<double> kPositive = {1e-300, kAnyNumber};
+constexpr yaml::YamlRange<double> kPositive = {1e-300, kAnyNumber};
 
-int ParseMinSamples(const YamlNode& baseline, int samples, int fallback) {
-  const YamlNode node = baseline.Get("min_samples");
+int ParseMinSamples(const yaml::YamlNode& baseline, int samples, int fallback) {
+  const yaml::YamlNode node = baseline.Get("min_samples");
   const int min_samples = static_cast<int>(node.Int({2, kSamplesMax}, fallback));
   if (min_samples > samples) {
     node.Error(absl::StrCat("`min_samples` is ", min_samples, " but `samples` is ", samples,
@@ -24,7 +24,7 @@ int ParseMinSamples(const YamlNode& baseline, int samples, int fallback) {
 
 }  // namespace
 
-std::shared_ptr<const Band> Bands::Get(const YamlNode& node) {
+std::shared_ptr<const Band> Bands::Get(const yaml::YamlNode& node) {
   const std::string name = node.String();
   if (!node.present() || !node.is_scalar()) return nullptr;
   const std::string path = (std::filesystem::path(folder_) / name).lexically_normal().string();
@@ -43,7 +43,7 @@ std::shared_ptr<const Band> Bands::Get(const YamlNode& node) {
   const bool special = std::filesystem::is_other(std::filesystem::status(path, ignored));
   const absl::Status read =
       special ? absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"))
-              : ReadYamlFile(path, &text);
+              : yaml::ReadYamlFile(path, &text);
   if (!read.ok()) {
     node.Error(absl::StrCat("the band cannot be read: ", read.message(),
                             "; a name that is not absolute is meant from the folder of the rule "
@@ -53,7 +53,7 @@ std::shared_ptr<const Band> Bands::Get(const YamlNode& node) {
   return by_path_[path] = Band::Parse(path, text, &errors_);
 }
 
-BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands* bands) {
+BaselineSpec ParseBaseline(const yaml::YamlNode& node, const Detector& detector, Bands* bands) {
   BaselineSpec spec;
   if (!ComparesWithBaseline(detector)) return spec;
   const std::string kind =
@@ -61,7 +61,7 @@ BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands
   if (kind == "trailing") {
     spec.kind = BaselineSpec::Kind::kTrailing;
     spec.samples = static_cast<int>(node.Get("samples").Int({2, kSamplesMax}, 30));
-    const YamlNode lag = node.Get("lag");
+    const yaml::YamlNode lag = node.Get("lag");
     const int newest = NewestSamples(detector);
     spec.lag = static_cast<int>(lag.Int({1, kSamplesMax}, std::max(5, newest)));
     if (spec.lag < newest) {
@@ -89,4 +89,4 @@ BaselineSpec ParseBaseline(const YamlNode& node, const Detector& detector, Bands
   return spec;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr int64_t kLengthMax = 1'000'000'000;
@@ -25,7 +25,7 @@ int SeverityRank(absl::string_view severity) {
   return severity == "critical" ? 2 : severity == "warning" ? 1 : 0;
 }
 
-std::string ParseName(const YamlNode& node) {
+std::string ParseName(const yaml::YamlNode& node) {
   std::string name = node.String();
   if (node.present() && node.is_scalar() && !IsName(name)) {
     node.Error(absl::StrCat("the name ", name,
@@ -35,7 +35,7 @@ std::string ParseName(const YamlNode& node) {
   return name;
 }
 
-Length ParseLength(const YamlNode& node, Length fallback) {
+Length ParseLength(const yaml::YamlNode& node, Length fallback) {
   if (!node.present()) return fallback;
   const std::string text = node.String();
   if (!node.is_scalar()) return fallback;
@@ -53,7 +53,7 @@ Length ParseLength(const YamlNode& node, Length fallback) {
   return fallback;
 }
 
-int64_t ParseSteps(const YamlNode& node) {
+int64_t ParseSteps(const yaml::YamlNode& node) {
   const Length length = ParseLength(node, {.count = 1});
   if (length.in_samples || length.count < 1) {
     node.Error(absl::StrCat("the length ", node.String(),
@@ -63,7 +63,7 @@ int64_t ParseSteps(const YamlNode& node) {
   return length.count;
 }
 
-RateLimitSpec ParseRateLimit(const YamlNode& node) {
+RateLimitSpec ParseRateLimit(const yaml::YamlNode& node) {
   RateLimitSpec spec;
   if (!node.present()) return spec;
   spec.starts = static_cast<int>(node.Require("starts").Int({1, 1000}, 1));
@@ -71,11 +71,11 @@ RateLimitSpec ParseRateLimit(const YamlNode& node) {
   return spec;
 }
 
-Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
-                   const std::optional<YamlNode>& default_labels) {
+Labels ParseLabels(const yaml::YamlNode& owner, const yaml::YamlNode& labels,
+                   const std::optional<yaml::YamlNode>& default_labels) {
   Labels result;
   bool has_severity = false;
-  const auto read = [&](const YamlNode& from) {
+  const auto read = [&](const yaml::YamlNode& from) {
     for (const auto& [key, value] : from.Entries()) {
       if (key == "severity") {
         result.severity = value.Word(kSeverities, "info");
@@ -108,10 +108,10 @@ Labels ParseLabels(const YamlNode& owner, const YamlNode& labels,
   return result;
 }
 
-Annotations ParseAnnotations(const YamlNode& node) {
+Annotations ParseAnnotations(const yaml::YamlNode& node) {
   Annotations annotations;
   const auto read = [&node](absl::string_view key, std::string* text) {
-    const YamlNode value = node.Get(key);
+    const yaml::YamlNode value = node.Get(key);
     *text = value.String();
     const std::string wrong = UnknownPlaceholder(*text);
     if (!wrong.empty()) {
@@ -124,4 +124,4 @@ Annotations ParseAnnotations(const YamlNode& node) {
   return annotations;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,31 +7,31 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 const std::vector<std::string>& IndicatorIds() {
   static const auto* ids = [] {
     auto* all = new std::vector<std::string>();
-    for (const IndicatorInfo& info : Indicators()) all->emplace_back(info.id);
+    for (const model::IndicatorInfo& info : model::Indicators()) all->emplace_back(info.id);
     return all;
   }();
   return *ids;
 }
 
 bool RunWide(absl::string_view id) {
-  const IndicatorInfo* info = InfoOf(id);
-  return info == nullptr || (info->unit == Unit::kNone && !info->per_layer);
+  const model::IndicatorInfo* info = InfoOf(id);
+  return info == nullptr || (info->unit == model::Unit::kNone && !info->per_layer);
 }
 
-uint32_t ParseJudgedFlags(const YamlNode& node) {
+uint32_t ParseJudgedFlags(const yaml::YamlNode& node) {
   static constexpr std::pair<absl::string_view, uint32_t> kFlags[] = {
-      {"grid", kFlagGrid},
-      {"gram32", kFlagGram32},
-      {"few_tokens", kFlagFewTokens},
-      {"partial", kFlagPartial}};
-  uint32_t not_judged = kFlagsNotJudged;
-  for (const YamlNode& item : node.Items()) {
+      {"grid", model::kFlagGrid},
+      {"gram32", model::kFlagGram32},
+      {"few_tokens", model::kFlagFewTokens},
+      {"partial", model::kFlagPartial}};
+  uint32_t not_judged = model::kFlagsNotJudged;
+  for (const yaml::YamlNode& item : node.Items()) {
     const std::string word = item.Word({"grid", "gram32", "few_tokens", "partial"});
     for (const auto& [name, flag] : kFlags) {
       if (word == name) not_judged &= ~flag;
@@ -42,10 +42,10 @@ uint32_t ParseJudgedFlags(const YamlNode& node) {
 
 }  // namespace
 
-std::string ParseIndicator(const YamlNode& node) {
+std::string ParseIndicator(const yaml::YamlNode& node) {
   std::string id = node.String();
-  if (!node.present() || !node.is_scalar() || IsKnownIndicator(id)) return id;
-  const absl::string_view near = NearestWord(id, IndicatorIds());
+  if (!node.present() || !node.is_scalar() || model::IsKnownIndicator(id)) return id;
+  const absl::string_view near = yaml::NearestWord(id, IndicatorIds());
   node.Error(absl::StrCat("unknown indicator ", id, "; ",
                           near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
                           "Allowed are the ids of the catalogue, train.<scalar name>, and both "
@@ -53,31 +53,31 @@ std::string ParseIndicator(const YamlNode& node) {
   return id;
 }
 
-const IndicatorInfo* InfoOf(absl::string_view id) {
-  return FindIndicator(absl::StripPrefix(id, "eval."));
+const model::IndicatorInfo* InfoOf(absl::string_view id) {
+  return model::FindIndicator(absl::StripPrefix(id, "eval."));
 }
 
-Input::Scope ParseScope(const YamlNode& node) {
+Input::Scope ParseScope(const yaml::YamlNode& node) {
   const std::string word = node.Word({"any", "rank", "run"}, "any");
   return word == "rank"  ? Input::Scope::kRank
          : word == "run" ? Input::Scope::kRun
                          : Input::Scope::kAny;
 }
 
-Input::Aggregate ParseAggregate(const YamlNode& node) {
+Input::Aggregate ParseAggregate(const yaml::YamlNode& node) {
   const std::string word = node.Word(kAggregateNames, kAggregateNames[0]);
   const auto* const found = std::find(std::begin(kAggregateNames), std::end(kAggregateNames), word);
   return static_cast<Input::Aggregate>(found - std::begin(kAggregateNames));
 }
 
-Input ParseInput(const YamlNode& node, const Keys& keys) {
+Input ParseInput(const yaml::YamlNode& node, const Keys& keys) {
   Input input;
-  const YamlNode indicator = node.Get("indicator");
-  const YamlNode several = node.Get("indicators");
-  const YamlNode combine = node.Get("combine");
+  const yaml::YamlNode indicator = node.Get("indicator");
+  const yaml::YamlNode several = node.Get("indicators");
+  const yaml::YamlNode combine = node.Get("combine");
   if (several.present()) {
     if (indicator.present()) several.Error("`indicators` and `indicator` exclude each other");
-    for (const YamlNode& item : several.Items()) {
+    for (const yaml::YamlNode& item : several.Items()) {
       input.indicators.push_back(ParseIndicator(item));
       if (item.is_scalar() && !RunWide(input.indicators.back())) {
         item.Error(absl::StrCat(input.indicators.back(),
@@ -104,7 +104,7 @@ Input ParseInput(const YamlNode& node, const Keys& keys) {
   input.scope = ParseScope(node.Get("scope"));
   input.aggregate = ParseAggregate(keys.Get("aggregate"));
 
-  const YamlNode divide_by = node.Get("divide_by");
+  const yaml::YamlNode divide_by = node.Get("divide_by");
   if (divide_by.present()) {
     input.divide_by = ParseIndicator(divide_by);
     if (!RunWide(input.divide_by)) {
@@ -117,4 +117,4 @@ Input ParseInput(const YamlNode& node, const Keys& keys) {
   return input;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -3,10 +3,11 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-void ParseClear(const YamlNode& node, YamlRange<double> range, bool check, Limits* limits) {
-  const YamlNode clear = node.Get("clear");
+void ParseClear(const yaml::YamlNode& node, yaml::YamlRange<double> range, bool check,
+                Limits* limits) {
+  const yaml::YamlNode clear = node.Get("clear");
   limits->clear = clear.Double(range, limits->limit);
   if (!check || !clear.present()) return;
   const bool below = limits->side == Side::kBelow;
@@ -17,7 +18,8 @@ void ParseClear(const YamlNode& node, YamlRange<double> range, bool check, Limit
   }
 }
 
-Limits ParseLimits(const YamlNode& node, YamlRange<double> range, const LimitKeys& keys) {
+Limits ParseLimits(const yaml::YamlNode& node, yaml::YamlRange<double> range,
+                   const LimitKeys& keys) {
   struct Choice {
     absl::string_view key;
     Side side;
@@ -28,12 +30,12 @@ Limits ParseLimits(const YamlNode& node, YamlRange<double> range, const LimitKey
   int given = 0;
   for (const Choice& choice : kChoices) {
     if (choice.side == Side::kOutside && !keys.outside) continue;
-    const YamlNode limit = node.Get(choice.key);
+    const yaml::YamlNode limit = node.Get(choice.key);
     if (!limit.present()) continue;
     ++given;
     limits.side = choice.side;
-    limits.limit =
-        limit.Double(choice.side == Side::kOutside ? YamlRange<double>{0, kAnyNumber} : range);
+    limits.limit = limit.Double(
+        choice.side == Side::kOutside ? yaml::YamlRange<double>{0, kAnyNumber} : range);
   }
   const absl::string_view names = keys.outside ? "above, below, outside" : "above, below";
   if (given != 1) {
@@ -44,14 +46,14 @@ Limits ParseLimits(const YamlNode& node, YamlRange<double> range, const LimitKey
   return limits;
 }
 
-Limits ParseSpreads(const YamlNode& node, bool hysteresis) {
+Limits ParseSpreads(const yaml::YamlNode& node, bool hysteresis) {
   const Limits limits =
       ParseLimits(node, {-kSpreadsMax, kSpreadsMax},
                   {.outside = true, .hysteresis = hysteresis, .scale = Limits::Scale::kDistance});
   const bool below = limits.side == Side::kBelow;
-  const YamlNode limit = node.Get(below                         ? "below"
-                                  : limits.side == Side::kAbove ? "above"
-                                                                : "outside");
+  const yaml::YamlNode limit = node.Get(below                         ? "below"
+                                        : limits.side == Side::kAbove ? "above"
+                                                                      : "outside");
   if (!limit.is_scalar()) return limits;
   if (below ? limits.limit >= 0 : limits.limit <= 0) {
     limit.Error(absl::StrCat("the limit is ", limits.limit, ", in spreads from the baseline; it ",
@@ -63,4 +65,4 @@ Limits ParseSpreads(const YamlNode& node, bool hysteresis) {
   return limits;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

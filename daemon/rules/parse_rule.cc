@@ -9,13 +9,13 @@
 #include "daemon/rules/band.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
-uint8_t ParseRebaseOn(const YamlNode& node, uint8_t fallback) {
+uint8_t ParseRebaseOn(const yaml::YamlNode& node, uint8_t fallback) {
   if (!node.present()) return fallback;
   uint8_t causes = 0;
-  for (const YamlNode& item : node.Items()) {
+  for (const yaml::YamlNode& item : node.Items()) {
     const std::string word = item.Word({"lr", "batch_size", "data", "window"});
     causes |= word == "lr"           ? kRebaseLr
               : word == "batch_size" ? kRebaseBatchSize
@@ -27,7 +27,7 @@ uint8_t ParseRebaseOn(const YamlNode& node, uint8_t fallback) {
 }
 
 // "3 of 5"
-void ParseHits(const YamlNode& node, MachineParams* machine) {
+void ParseHits(const yaml::YamlNode& node, MachineParams* machine) {
   if (!node.present()) return;
   const std::string text = node.String();
   if (!node.is_scalar()) return;
@@ -45,7 +45,7 @@ void ParseHits(const YamlNode& node, MachineParams* machine) {
                    "; \"k of n\" with 1 <= k <= n <= 64 is expected, for example \"3 of 5\""));
 }
 
-Quorum ParseQuorum(const YamlNode& node) {
+Quorum ParseQuorum(const yaml::YamlNode& node) {
   Quorum quorum;
   if (!node.present()) return quorum;
   const std::string text = node.String();
@@ -63,23 +63,23 @@ Quorum ParseQuorum(const YamlNode& node) {
   return Quorum();
 }
 
-void ParseQuorums(const YamlNode& node, Rule* rule) {
+void ParseQuorums(const yaml::YamlNode& node, Rule* rule) {
   rule->layers = ParseQuorum(node.Get("layers"));
-  static constexpr std::pair<absl::string_view, Unit> kUnits[] = {
-      {"heads", Unit::kHead},
-      {"experts", Unit::kExpert},
-      {"projections", Unit::kProjection},
-      {"ranks", Unit::kRank},
-      {"tensors", Unit::kTensor}};
+  static constexpr std::pair<absl::string_view, model::Unit> kUnits[] = {
+      {"heads", model::Unit::kHead},
+      {"experts", model::Unit::kExpert},
+      {"projections", model::Unit::kProjection},
+      {"ranks", model::Unit::kRank},
+      {"tensors", model::Unit::kTensor}};
   const std::string& indicator = rule->input.indicators.empty() ? "" : rule->input.indicators[0];
-  const IndicatorInfo* info = InfoOf(indicator);
+  const model::IndicatorInfo* info = InfoOf(indicator);
   for (const auto& [key, unit] : kUnits) {
-    const YamlNode units = node.Get(key);
+    const yaml::YamlNode units = node.Get(key);
     if (!units.present()) continue;
     rule->units = ParseQuorum(units);
-    if (info != nullptr ? info->unit != unit : unit != Unit::kRank) {
+    if (info != nullptr ? info->unit != unit : unit != model::Unit::kRank) {
       units.Error(absl::StrCat("`", key, "` is no unit of ", indicator, ", whose unit is ",
-                               info != nullptr ? UnitName(info->unit) : "rank"));
+                               info != nullptr ? model::UnitName(info->unit) : "rank"));
     } else if (rule->input.aggregate != Input::Aggregate::kEach) {
       units.Error(absl::StrCat("a quorum of ", key, " needs `aggregate: each`"));
     }
@@ -87,7 +87,7 @@ void ParseQuorums(const YamlNode& node, Rule* rule) {
 }
 
 // A band has values as they are sent or computed.
-void CheckReference(const YamlNode& baseline, const Rule& rule) {
+void CheckReference(const yaml::YamlNode& baseline, const Rule& rule) {
   const Input& input = rule.input;
   if (input.combine != Input::Combine::kNone || !input.divide_by.empty()) {
     baseline.Error(
@@ -102,7 +102,7 @@ void CheckReference(const YamlNode& baseline, const Rule& rule) {
 
 }  // namespace
 
-Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& defaults,
+Rule ParseRule(const std::string& group, const yaml::YamlNode& node, const yaml::YamlNode& defaults,
                Bands* bands) {
   const Keys keys(node, defaults);
   Rule rule;
@@ -113,7 +113,7 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   const bool has_input = family == Family::kSamples || family == Family::kAbsence;
   if (has_input) rule.input = ParseInput(node, keys);
 
-  const YamlNode baseline = keys.Get("baseline");
+  const yaml::YamlNode baseline = keys.Get("baseline");
   rule.baseline = ParseBaseline(baseline, rule.detector, bands);
   const bool compares = rule.baseline.kind != BaselineSpec::Kind::kNone;
   if (!compares && node.Get("baseline").present()) {
@@ -162,4 +162,4 @@ Rule ParseRule(const std::string& group, const YamlNode& node, const YamlNode& d
   return rule;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rules/parse.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr int kDepthMax = 8;
@@ -14,21 +14,21 @@ class References {
   References(const AlertNames& names, size_t self, Signature* signature)
       : names_(names), self_(self), signature_(signature) {}
 
-  std::optional<AlertRef> Alert(const YamlNode& node) const {
+  std::optional<AlertRef> Alert(const yaml::YamlNode& node) const {
     const std::string name = node.String();
     if (!node.is_scalar()) return std::nullopt;
     const auto found = names_.by_name.find(name);
     if (found != names_.by_name.end()) return found->second;
-    const absl::string_view near = NearestWord(name, names_.all);
+    const absl::string_view near = yaml::NearestWord(name, names_.all);
     node.Error(absl::StrCat(
         "unknown alert ", name, "; ", near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
         "Allowed are the alerts and signatures of all files given; is one missing?"));
     return std::nullopt;
   }
 
-  std::vector<AlertRef> List(const YamlNode& node, bool rules_only) const {
+  std::vector<AlertRef> List(const yaml::YamlNode& node, bool rules_only) const {
     std::vector<AlertRef> refs;
-    for (const YamlNode& item : node.Items()) {
+    for (const yaml::YamlNode& item : node.Items()) {
       const std::optional<AlertRef> ref = Alert(item);
       if (!ref.has_value()) continue;
       if (ref->signature && ref->index == self_) {
@@ -42,7 +42,7 @@ class References {
     return refs;
   }
 
-  Condition When(const YamlNode& node, int depth = 0) {
+  Condition When(const yaml::YamlNode& node, int depth = 0) {
     Condition condition;
     if (!node.present()) return condition;
     if (!node.is_map()) {
@@ -59,11 +59,11 @@ class References {
       node.Error(absl::StrCat("nested too deep; at most ", kDepthMax, " levels are allowed"));
       return condition;
     }
-    const YamlNode all = node.Get("all");
-    const YamlNode any = node.Get("any");
-    const YamlNode at_least = node.Get("at_least");
-    const YamlNode same_layer = node.Get("same_layer");
-    const YamlNode healed = node.Get("healed");
+    const yaml::YamlNode all = node.Get("all");
+    const yaml::YamlNode any = node.Get("any");
+    const yaml::YamlNode at_least = node.Get("at_least");
+    const yaml::YamlNode same_layer = node.Get("same_layer");
+    const yaml::YamlNode healed = node.Get("healed");
     const int given = all.present() + any.present() + at_least.present() + same_layer.present() +
                       healed.present();
     if (given != 1) {
@@ -84,7 +84,7 @@ class References {
           at_least.Int({1, std::max<int64_t>(1, static_cast<int64_t>(condition.of.size()))}, 1));
     } else if (same_layer.present()) {
       condition.kind = Condition::Kind::kSameLayer;
-      for (const YamlNode& item : same_layer.Items()) {
+      for (const yaml::YamlNode& item : same_layer.Items()) {
         Condition leaf;
         leaf.alert = Named(item, /*rules_only=*/true);
         condition.of.push_back(leaf);
@@ -101,13 +101,13 @@ class References {
   }
 
  private:
-  void Children(const YamlNode& list, int depth, Condition* condition) {
-    for (const YamlNode& item : list.Items()) condition->of.push_back(When(item, depth + 1));
+  void Children(const yaml::YamlNode& list, int depth, Condition* condition) {
+    for (const yaml::YamlNode& item : list.Items()) condition->of.push_back(When(item, depth + 1));
     if (list.is_list() && condition->of.empty())
       list.Error("an empty list; name at least one alert");
   }
 
-  AlertRef Named(const YamlNode& node, bool rules_only) {
+  AlertRef Named(const yaml::YamlNode& node, bool rules_only) {
     const std::optional<AlertRef> ref = Alert(node);
     if (!ref.has_value()) return {};
     if (ref->signature && (rules_only || ref->index >= self_)) {
@@ -127,7 +127,7 @@ class References {
   Signature* const signature_;
 };
 
-int64_t Steps(const YamlNode& node) {
+int64_t Steps(const yaml::YamlNode& node) {
   const Length length = ParseLength(node, {});
   if (length.in_samples) node.Error("a signature has no samples of its own; write steps");
   return length.count;
@@ -135,7 +135,7 @@ int64_t Steps(const YamlNode& node) {
 
 }  // namespace
 
-Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t self) {
+Signature ParseSignature(const yaml::YamlNode& node, const AlertNames& names, size_t self) {
   Signature signature;
   signature.group = "signatures";
   signature.name = ParseName(node.Require("signature"));
@@ -150,7 +150,7 @@ Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t s
   signature.rate_limit = ParseRateLimit(node.Get("rate_limit"));
   signature.attempt_start_steps = Steps(node.Get("after_resume"));
 
-  const YamlNode wait = node.Get("wait");
+  const yaml::YamlNode wait = node.Get("wait");
   if (wait.present()) {
     signature.wait_while = references.Alert(wait.Require("while"));
     const std::optional<AlertRef> samples_of = references.Alert(wait.Require("samples_of"));
@@ -169,10 +169,10 @@ Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t s
   if (signature.fault.empty()) node.Error("the label `fault` is missing in `labels`");
   static constexpr absl::string_view kConfidence[] = {"low", "medium", "high"};
   signature.confidence = node.Get("confidence").Word(kConfidence, "medium");
-  for (const YamlNode& item : node.Get("confirmations").Items()) {
+  for (const yaml::YamlNode& item : node.Get("confirmations").Items()) {
     Confirmation confirmation;
     confirmation.when = references.When(item.Require("when"));
-    const YamlNode severity = item.Get("severity");
+    const yaml::YamlNode severity = item.Get("severity");
     confirmation.severity = severity.Word({"info", "warning", "critical"}, signature.severity);
     if (SeverityRank(confirmation.severity) < SeverityRank(signature.severity)) {
       severity.Error(absl::StrCat("a confirmation cannot lower the severity from ",
@@ -186,4 +186,4 @@ Signature ParseSignature(const YamlNode& node, const AlertNames& names, size_t s
   return signature;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

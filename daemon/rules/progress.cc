@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr size_t kTimesMax = 32;
@@ -55,4 +55,4 @@ int Progress::RestartsWithin(int64_t steps) const {
   }));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -15,7 +15,7 @@
 
 #include "daemon/base/archive.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Whether a run may be expected to get on.
 enum class Life : uint8_t {
@@ -46,7 +46,7 @@ class Progress {
   int RestartsWithin(int64_t steps) const;
 
   // All but the wait, which is of this process.
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&seconds_, &begun_at_, &first_begun_, &step_closed_, &reached_);
   }
 
@@ -60,4 +60,4 @@ class Progress {
   int64_t waiting_ns_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

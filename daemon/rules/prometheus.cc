@@ -12,7 +12,7 @@
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -174,4 +174,4 @@ std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
   return std::move(writer.text_);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -6,7 +6,7 @@
 #include "daemon/rules/promql.h"
 #include "daemon/rules/rule_set.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Two groups of rules. `foreshock_daemon`: one alert per rule and signature, firing while the
 // daemon says so. `foreshock_central`: the rules that gauges can express, evaluated again by
@@ -16,4 +16,4 @@ namespace foreshock {
 std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
                             absl::string_view command);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

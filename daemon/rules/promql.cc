@@ -13,7 +13,7 @@
 #include "daemon/model/catalogue.h"
 #include "daemon/model/metric_names.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // A range must hold a few scrapes, however fast the steps are.
@@ -85,10 +85,10 @@ class Translator {
 
   // The aggregate of /metrics that stands for what the rule looks at; "" where there is none.
   absl::StatusOr<std::string> AggregateOf(const std::string& indicator) const {
-    const IndicatorInfo* info = FindIndicator(absl::StripPrefix(indicator, "eval."));
+    const model::IndicatorInfo* info = model::FindIndicator(absl::StripPrefix(indicator, "eval."));
     const bool scalar = info == nullptr;
     if (scalar && rule_.input.scope != Input::Scope::kRank) return std::string();
-    if (!scalar && info->unit == Unit::kNone) return std::string();
+    if (!scalar && info->unit == model::Unit::kNone) return std::string();
     if (rule_.input.aggregate != Input::Aggregate::kEach) {
       return std::string(AggregateName(rule_.input.aggregate));
     }
@@ -102,7 +102,7 @@ class Translator {
 
   absl::StatusOr<std::string> Gauge(const std::string& indicator) const {
     FORESHOCK_ASSIGN_OR_RETURN(const std::string aggregate, AggregateOf(indicator));
-    const MetricInfo metric = MetricOf(indicator);
+    const model::MetricInfo metric = model::MetricOf(indicator);
     const std::string name =
         metric.scalar.empty() ? "" : absl::StrCat("name=\"", metric.scalar, "\",");
     return absl::StrCat(metric.name, "{", name, "aggregate=\"", aggregate, "\"}");
@@ -146,12 +146,12 @@ class Translator {
     FORESHOCK_ASSIGN_OR_RETURN(std::string value, Combined());
     const std::string& divide_by = rule_.input.divide_by;
     if (!divide_by.empty()) {
-      const MetricInfo metric = MetricOf(divide_by);
+      const model::MetricInfo metric = model::MetricOf(divide_by);
       const std::string name =
           metric.scalar.empty() ? "" : absl::StrCat("name=\"", metric.scalar, "\",");
       const std::string divisor = absl::StrCat(metric.name, "{", name, "aggregate=\"\"}");
-      const IndicatorInfo* info =
-          FindIndicator(absl::StripPrefix(rule_.input.indicators[0], "eval."));
+      const model::IndicatorInfo* info =
+          model::FindIndicator(absl::StripPrefix(rule_.input.indicators[0], "eval."));
       const bool layered = info != nullptr && info->per_layer;
       value = layered ? absl::StrCat(value, " / on (run) group_left () (avg_over_time(", divisor,
                                      Range(SamplesSeconds(1)), ") != 0)")
@@ -267,7 +267,7 @@ class Translator {
   }
 
   std::string Quorum(std::string breach) {
-    const foreshock::Quorum& layers = rule_.layers;
+    const foreshock::rules::Quorum& layers = rule_.layers;
     if (!OfValues() || (layers.count <= 1 && layers.share == 0)) return breach;
     if (layers.share > 0) {
       return absl::StrCat("count by (run) (", breach, ") >= ", Number(layers.share),
@@ -360,4 +360,4 @@ absl::StatusOr<PromqlAlert> RuleToPromql(const Rule& rule, const PromqlOptions& 
   return Translator(rule, options).Translate();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // How steps become wall time.
 struct PromqlOptions {
@@ -32,4 +32,4 @@ absl::StatusOr<PromqlAlert> RuleToPromql(const Rule& rule, const PromqlOptions& 
 // "90s", "4h".
 std::string PromqlDuration(int64_t seconds);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

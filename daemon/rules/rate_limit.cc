@@ -5,7 +5,7 @@
 #include "daemon/base/archive.h"
 #include "daemon/rules/state.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 void RateLimit::Start(const RateLimitSpec& spec, int64_t step) {
   clear_since_.reset();
@@ -48,6 +48,8 @@ void RateLimit::Restore(const rules::RateLimitState& state) {
   if (state.has_clear_since()) clear_since_ = state.clear_since();
 }
 
-void RateLimit::Fields(Archive* archive) { archive->Take(&starts_, &flapping_, &clear_since_); }
+void RateLimit::Fields(base::Archive* archive) {
+  archive->Take(&starts_, &flapping_, &clear_since_);
+}
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

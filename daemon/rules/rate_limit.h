@@ -11,12 +11,12 @@
 #include <deque>
 #include <optional>
 
-namespace foreshock {
-
+namespace foreshock::base {
 class Archive;
-namespace rules {
+}  // namespace foreshock::base
+
+namespace foreshock::rules {
 class RateLimitState;
-}  // namespace rules
 
 struct RateLimitSpec {
   int starts = 0;     // 0: no limit
@@ -40,7 +40,7 @@ class RateLimit {
 
   void Save(rules::RateLimitState* state) const;
   void Restore(const rules::RateLimitState& state);
-  void Fields(Archive* archive);
+  void Fields(base::Archive* archive);
 
  private:
   std::deque<int64_t> starts_;  // the newest ones, oldest first; at most spec.starts
@@ -48,4 +48,4 @@ class RateLimit {
   std::optional<int64_t> clear_since_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "daemon/rules/band.h"
 #include "daemon/rules/rule.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 void AddPoints(const Rule& rule, const BandCurve& curve, v1::ReferenceBand* band) {
@@ -41,8 +41,8 @@ v1::ListBandsResponse ReferenceBands(const RuleSet& rules, const std::string& in
       band->set_rule(rule.name);
       band->set_indicator(judged);
       band->set_aggregate(std::string(AggregateName(rule.input.aggregate)));
-      if (series.layer != kNoLayer) band->set_layer(static_cast<uint32_t>(series.layer));
-      band->set_unit(ToMessage(series.unit));
+      if (series.layer != model::kNoLayer) band->set_layer(static_cast<uint32_t>(series.layer));
+      band->set_unit(model::ToMessage(series.unit));
       band->set_unit_id(series.unit_id);
       band->set_unit_name(series.unit_name);
       band->set_by_tokens(rule.baseline.band->align() == Band::Align::kTokens);
@@ -52,4 +52,4 @@ v1::ListBandsResponse ReferenceBands(const RuleSet& rules, const std::string& in
   return response;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

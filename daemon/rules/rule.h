@@ -17,7 +17,7 @@
 #include "daemon/rules/rule_set.h"
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // A count, or a share of what there is.
 struct Quorum {
@@ -117,4 +117,4 @@ class CompiledRules final : public RuleSet {
   std::map<std::string, std::shared_ptr<const Band>> bands;  // by path
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 size_t Quorum::Of(size_t total) const {
   const double of_share = std::ceil(share * static_cast<double>(total) - 1e-9);
@@ -107,14 +107,15 @@ void RuleJudge::Describe(v1::Alert* out) const {
   DescribeSource(out);
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
   if (worst() == nullptr) return;
-  const SeriesKey& series = worst()->series;
+  const model::SeriesKey& series = worst()->series;
   const SeriesJudge& judge = worst()->judge;
   out->set_value(judge.value());
   if (judge.baseline().has_value()) out->set_baseline(*judge.baseline());
-  if (series.unit == Unit::kHead) out->set_head(static_cast<uint32_t>(series.unit_id));
-  if (series.unit == Unit::kRank) out->set_rank(static_cast<uint32_t>(series.unit_id));
-  if (series.unit == Unit::kTensor) out->set_unit_name(series.unit_name);
-  if (series.unit == Unit::kExpert) out->set_unit_name(absl::StrCat("expert ", series.unit_id));
+  if (series.unit == model::Unit::kHead) out->set_head(static_cast<uint32_t>(series.unit_id));
+  if (series.unit == model::Unit::kRank) out->set_rank(static_cast<uint32_t>(series.unit_id));
+  if (series.unit == model::Unit::kTensor) out->set_unit_name(series.unit_name);
+  if (series.unit == model::Unit::kExpert)
+    out->set_unit_name(absl::StrCat("expert ", series.unit_id));
 }
 
 void RuleJudge::Save(rules::AlertState* state) const {
@@ -136,9 +137,9 @@ void RuleJudge::Restore(const v1::Alert& alert, const rules::AlertState& state, 
   if (!replayed) {
     Silence();
     for (const rules::SeriesState& series : state.series()) {
-      SeriesKey key;
+      model::SeriesKey key;
       key.layer = series.layer();
-      key.unit = static_cast<Unit>(series.unit());
+      key.unit = static_cast<model::Unit>(series.unit());
       key.unit_id = series.unit_id();
       key.unit_name = series.unit_name();
       subjects_[FindOrAdd(key)].judge.Restore(series);
@@ -166,4 +167,4 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state) {
   return live;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

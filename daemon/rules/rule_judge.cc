@@ -4,9 +4,9 @@
 
 #include "daemon/rules/evaluator.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
+size_t RuleJudge::FindOrAdd(const model::SeriesKey& key) {
   const auto [found, added] = by_key_.try_emplace(key, subjects_.size());
   if (!added) return found->second;
   const auto same_layer = [&key](const Subject& other) { return other.series.layer == key.layer; };
@@ -15,7 +15,7 @@ size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
   }
   Subject subject(key, *rule_);
   if (rule_->baseline.band != nullptr) {
-    SeriesKey series = key;
+    model::SeriesKey series = key;
     series.indicator = rule_->input.indicators[0];
     subject.curve = rule_->baseline.band->Find(rule_->input.aggregate, series);
   }
@@ -23,16 +23,16 @@ size_t RuleJudge::FindOrAdd(const SeriesKey& key) {
   return found->second;
 }
 
-size_t RuleJudge::SubjectOf(const SeriesKey& series) {
+size_t RuleJudge::SubjectOf(const model::SeriesKey& series) {
   const Input& input = rule_->input;
-  const bool of_rank = series.unit == Unit::kRank;
+  const bool of_rank = series.unit == model::Unit::kRank;
   if (input.scope == (of_rank ? Input::Scope::kRun : Input::Scope::kRank)) return kNotFed;
-  SeriesKey key = series;
+  model::SeriesKey key = series;
   key.indicator.clear();
   if (input.combine != Input::Combine::kNone) {
-    if (series.layer != kNoLayer || series.unit != Unit::kNone) return kNotFed;
+    if (series.layer != model::kNoLayer || series.unit != model::Unit::kNone) return kNotFed;
   } else if (input.aggregate != Input::Aggregate::kEach) {
-    key.unit = Unit::kNone;
+    key.unit = model::Unit::kNone;
     key.unit_id = 0;
     key.unit_name.clear();
   }
@@ -41,7 +41,7 @@ size_t RuleJudge::SubjectOf(const SeriesKey& series) {
 
 void RuleJudge::Feed(size_t index, size_t component, double value, uint32_t flags) {
   Subject& subject = subjects_[index];
-  subject.flags |= flags & kFlagRebaseline;  // kept until a sample is judged
+  subject.flags |= flags & model::kFlagRebaseline;  // kept until a sample is judged
   if ((flags & rule_->input.flags_not_judged) != 0) return;
   if (subject.values.empty()) fed_.push_back(index);
   subject.values.Add(rule_->input, component, value);
@@ -114,11 +114,11 @@ void RuleJudge::Silence() {
   alert_ = LiveAlert();
 }
 
-void RuleJudge::Fields(Archive* archive) {
+void RuleJudge::Fields(base::Archive* archive) {
   size_t count = subjects_.size();
   archive->Count(&count);
   for (size_t i = 0; i < count; ++i) {
-    SeriesKey key;
+    model::SeriesKey key;
     if (!archive->reading()) key = subjects_[i].series;
     archive->Take(&key.layer, &key.unit, &key.unit_id, &key.unit_name);
     Subject& subject = subjects_[archive->reading() ? FindOrAdd(key) : i];
@@ -148,4 +148,4 @@ std::vector<JudgedSeries> RuleJudge::Judged(int64_t step) const {
   return judged;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -19,7 +19,7 @@
 #include "daemon/rules/step_view.h"
 #include "daemon/rules/subject.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct JudgedSeries;
 
@@ -35,7 +35,7 @@ class RuleJudge {
 
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
   static constexpr size_t kNotFed = static_cast<size_t>(-1);
-  size_t SubjectOf(const SeriesKey& series);
+  size_t SubjectOf(const model::SeriesKey& series);
 
   // One value of the step for that place; `component` is its position among the rule's indicators.
   void Feed(size_t subject, size_t component, double value, uint32_t flags);
@@ -77,7 +77,7 @@ class RuleJudge {
   // taken from the row.
   void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
   // Between two steps. Reads into a judge that has not seen a series yet.
-  void Fields(Archive* archive);
+  void Fields(base::Archive* archive);
 
  protected:
   struct Verdict {
@@ -96,9 +96,9 @@ class RuleJudge {
   // Changes the layers in which series fire into those of the alert.
   virtual void PlaceAlert(std::vector<uint32_t>* /*layers*/) const {}
   // What is remembered besides the series and the alert.
-  virtual void OwnFields(Archive* /*archive*/) {}
+  virtual void OwnFields(base::Archive* /*archive*/) {}
 
-  size_t FindOrAdd(const SeriesKey& key);
+  size_t FindOrAdd(const model::SeriesKey& key);
   // Takes the verdict on a subject that is judged without a value.
   void PushVerdict(const StepView& view, size_t subject, const Verdict& verdict);
   // A subject was judged.
@@ -125,7 +125,7 @@ class RuleJudge {
 
   const std::shared_ptr<const Rule> rule_;
   std::vector<Subject> subjects_;
-  absl::flat_hash_map<SeriesKey, size_t> by_key_;
+  absl::flat_hash_map<model::SeriesKey, size_t> by_key_;
   size_t layers_known_ = 0;  // layers of its series
   std::vector<size_t> fed_;
   std::vector<uint32_t> ranks_now_;
@@ -138,4 +138,4 @@ class RuleJudge {
   std::optional<int64_t> last_resolved_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

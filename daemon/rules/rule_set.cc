@@ -9,7 +9,7 @@
 #include "daemon/rules/rule.h"
 #include "daemon/yaml/yaml.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr size_t kAlertsMax = 10'000;
@@ -30,13 +30,13 @@ struct Loader {
   }
 
   void Add(const std::string& name, const std::string& text) {
-    documents.emplace_back(name, std::make_unique<YamlDocument>(name, text));
+    documents.emplace_back(name, std::make_unique<yaml::YamlDocument>(name, text));
     v1::RuleFile& file = set->files_.emplace_back();
     file.set_name(name);
     file.set_text(text);
   }
 
-  void Register(const YamlNode& where, const std::string& name, AlertRef ref) {
+  void Register(const yaml::YamlNode& where, const std::string& name, AlertRef ref) {
     if (name.empty()) return;
     if (!names.by_name.emplace(name, ref).second) {
       where.Error(absl::StrCat("the name ", name,
@@ -49,12 +49,12 @@ struct Loader {
     }
   }
 
-  void ReadRules(const std::string& file, YamlNode root) {
+  void ReadRules(const std::string& file, yaml::YamlNode root) {
     bands.SetFolder(std::filesystem::path(file).parent_path().string());
-    for (const YamlNode& group : root.Get("groups").Items()) {
+    for (const yaml::YamlNode& group : root.Get("groups").Items()) {
       const std::string name = group.Require("name").String();
-      const YamlNode defaults = group.Get("defaults");
-      for (const YamlNode& node : group.Require("rules").Items()) {
+      const yaml::YamlNode defaults = group.Get("defaults");
+      for (const yaml::YamlNode& node : group.Require("rules").Items()) {
         Rule rule = ParseRule(name, node, defaults, &bands);
         Register(node.Get("alert"), rule.name, {.signature = false, .index = set->rules.size()});
         v1::RuleInfo info;
@@ -71,15 +71,15 @@ struct Loader {
     }
   }
 
-  void NameSignatures(YamlNode root) {
-    for (const YamlNode& node : root.Get("signatures").Items()) {
-      const YamlNode name = node.Get("signature");
+  void NameSignatures(yaml::YamlNode root) {
+    for (const yaml::YamlNode& node : root.Get("signatures").Items()) {
+      const yaml::YamlNode name = node.Get("signature");
       Register(name, name.String(), {.signature = true, .index = signatures_named++});
     }
   }
 
-  void ReadSignatures(const std::string& file, YamlNode root) {
-    for (const YamlNode& node : root.Get("signatures").Items()) {
+  void ReadSignatures(const std::string& file, yaml::YamlNode root) {
+    for (const yaml::YamlNode& node : root.Get("signatures").Items()) {
       Signature signature = ParseSignature(node, names, set->signatures.size());
       v1::RuleInfo info;
       info.set_group(signature.group);
@@ -93,7 +93,7 @@ struct Loader {
     }
   }
 
-  std::vector<std::pair<std::string, std::unique_ptr<YamlDocument>>> documents;
+  std::vector<std::pair<std::string, std::unique_ptr<yaml::YamlDocument>>> documents;
   std::vector<std::string> errors;
   AlertNames names;
   Bands bands;
@@ -107,7 +107,7 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> LoadRules(absl::Span<const std::s
   Loader loader;
   for (const std::string& file : files) {
     std::string text;
-    const absl::Status status = ReadYamlFile(file, &text);
+    const absl::Status status = yaml::ReadYamlFile(file, &text);
     if (!status.ok()) {
       loader.errors.push_back(absl::StrCat("rules: ", status.message()));
       continue;
@@ -132,4 +132,4 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRuleFiles(absl::Span<const v
   return loader.Load();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class RuleSet {
  public:
@@ -37,4 +37,4 @@ absl::StatusOr<std::shared_ptr<const RuleSet>> ParseRuleFiles(absl::Span<const v
 // 0 info, 1 warning, 2 critical.
 int SeverityRank(absl::string_view severity);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

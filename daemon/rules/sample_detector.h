@@ -16,11 +16,9 @@
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-namespace rules {
 class SeriesState;
-}  // namespace rules
 
 // Thread-compatible. A detector may refer to its spec, which outlives it.
 class SampleDetector {
@@ -62,7 +60,7 @@ class SampleDetector {
   virtual void Save(rules::SeriesState* /*state*/) const {}
   virtual void Restore(const rules::SeriesState& /*state*/) {}
   // All that it remembers.
-  virtual void Fields(Archive* /*archive*/) {}
+  virtual void Fields(base::Archive* /*archive*/) {}
 
  protected:
   // A value as people know it.
@@ -90,4 +88,4 @@ class SingleValue final : public SampleDetector {
   const Spec& spec_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 void SamplesJudge::JudgeStep(const StepView& view) {
   for (const size_t index : fed()) JudgeSubject(view, &subjects()[index]);
@@ -30,7 +30,8 @@ std::optional<double> SamplesJudge::ValueOf(const StepView& view, int64_t previo
   const std::optional<double> value = subject->values.Value(input);
   if (!value.has_value() || input.divide_by.empty()) return value;
   // A run-wide value is divided by what the divisor is at the same step.
-  const bool run_wide = subject->series.layer == kNoLayer && subject->series.unit == Unit::kNone;
+  const bool run_wide =
+      subject->series.layer == model::kNoLayer && subject->series.unit == model::Unit::kNone;
   const bool know_window = run_wide || previous >= 0 || base < view.step - 1;
   if (!know_window) return std::nullopt;
   const std::optional<double> divisor =
@@ -59,4 +60,4 @@ void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
   Note(subject->judge.Push(view.step, smoothed_base, *value, GivenBaseline(view, *subject)));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -6,7 +6,7 @@
 
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class SamplesJudge : public RuleJudge {
  public:
@@ -25,4 +25,4 @@ class SamplesJudge : public RuleJudge {
   void JudgeSubject(const StepView& view, Subject* subject);
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

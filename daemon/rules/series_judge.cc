@@ -5,7 +5,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 std::optional<double> SeriesJudge::Smooth(double value) {
   if (rule_->input.smooth <= 1) return value;
@@ -13,7 +13,7 @@ std::optional<double> SeriesJudge::Smooth(double value) {
   recent_.push_back(value);
   if (recent_.size() > n) recent_.erase(recent_.begin());
   if (recent_.size() < n) return std::nullopt;
-  return Median(recent_);
+  return base::Median(recent_);
 }
 
 // A baseline of the values, for a detector that may want their logarithms.
@@ -184,10 +184,10 @@ void SeriesJudge::Restore(const rules::SeriesState& state) {
   if (detector_ != nullptr) detector_->Restore(state);
 }
 
-void SeriesJudge::Fields(Archive* archive) {
+void SeriesJudge::Fields(base::Archive* archive) {
   archive->Take(&machine_, &window_, &frozen_, &held_, &recent_, &value_, &judged_step_, &measured_,
                 &baseline_, &base_step_, &breaching_);
   if (detector_ != nullptr) detector_->Fields(archive);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -14,7 +14,7 @@
 #include "daemon/rules/state.pb.h"
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Thread-compatible. Refers to its rule, which outlives it.
 class SeriesJudge {
@@ -53,7 +53,7 @@ class SeriesJudge {
 
   void Save(rules::SeriesState* state) const;
   void Restore(const rules::SeriesState& state);
-  void Fields(Archive* archive);
+  void Fields(base::Archive* archive);
 
  private:
   std::optional<double> Smooth(double value);
@@ -65,7 +65,7 @@ class SeriesJudge {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(Archive* archive) { archive->Take(&step, &value); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &value); }
   };
 
   const Rule* rule_;
@@ -83,4 +83,4 @@ class SeriesJudge {
   bool breaching_ = false;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

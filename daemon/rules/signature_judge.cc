@@ -7,7 +7,7 @@
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/rule_set.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 const LiveAlert& AlertsView::Live(AlertRef ref) const {
   return ref.signature ? signatures[ref.index].alert() : rules[ref.index]->alert();
@@ -183,7 +183,8 @@ bool SignatureJudge::Collect(const AlertsView& view) {
     const RuleJudge& judge = *view.rules[ref.index];
     layers_known = std::max(layers_known, judge.layers_known());
     const auto& indicators = judge.rule().input.indicators;
-    const IndicatorInfo* info = indicators.empty() ? nullptr : FindIndicator(indicators[0]);
+    const model::IndicatorInfo* info =
+        indicators.empty() ? nullptr : model::FindIndicator(indicators[0]);
     speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
@@ -348,4 +349,4 @@ void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& st
   held_step_ = alert.firing_step();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -12,7 +12,7 @@
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class SignatureJudge;
 
@@ -61,7 +61,7 @@ class SignatureJudge {
 
   void Save(rules::AlertState* state) const;
   void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&alert_, &limit_, &severity_, &confidence_, &evidence_, &since_, &samples_since_,
                   &waited_samples_, &held_step_, &last_resolved_);
   }
@@ -91,4 +91,4 @@ class SignatureJudge {
   std::optional<int64_t> last_resolved_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 bool Reached(const Length& length, int64_t steps, int64_t samples) {
@@ -59,4 +59,4 @@ Transition Advance(const MachineParams& params, int64_t step, Judgement judgemen
   return starts ? Transition::kPending : Transition::kNone;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

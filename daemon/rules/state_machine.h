@@ -10,7 +10,7 @@
 
 #include "daemon/base/archive.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // A length in optimizer steps or in samples of the series.
 struct Length {
@@ -41,7 +41,7 @@ struct MachineState {
   int32_t clear_run = 0;
   int32_t firing_samples = 0;
 
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&phase, &hits, &pending_step, &firing_step, &last_breach_step, &pending_samples,
                   &samples_since_breach, &clear_run, &firing_samples);
   }
@@ -66,4 +66,4 @@ enum class Transition : uint8_t {
 Transition Advance(const MachineParams& params, int64_t step, Judgement judgement,
                    MachineState* state);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

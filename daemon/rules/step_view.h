@@ -14,12 +14,12 @@
 #include "daemon/rules/progress.h"
 #include "daemon/rules/stored_findings.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Valid during the call that gets it.
 struct StepView {
-  const StepRow& row;
-  absl::Span<const Finding> findings;
+  const model::StepRow& row;
+  absl::Span<const model::Finding> findings;
   int64_t step = 0;
   bool settled = false;
   uint32_t model_layers = 0;  // 0: unknown
@@ -41,4 +41,4 @@ struct ClockView {
   std::function<std::vector<uint32_t>()> hindmost;  // the ranks that are farthest back
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -4,21 +4,22 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-std::vector<Finding> StoredFindings(const ClosedStep& closed, const RankScalars& rank_scalars) {
-  std::vector<Finding> findings;
-  for (const Sample& sample : closed.samples) {
+std::vector<model::Finding> StoredFindings(const model::ClosedStep& closed,
+                                           const RankScalars& rank_scalars) {
+  std::vector<model::Finding> findings;
+  for (const model::Sample& sample : closed.samples) {
     if (sample.series.indicator != "train.nonfinite") continue;
-    Finding finding;
+    model::Finding finding;
     finding.name = sample.series.unit_name;
     finding.count = static_cast<uint64_t>(sample.value);
     const size_t before = findings.size();
     const auto senders = rank_scalars.find(finding.name);
     if (senders != rank_scalars.end()) {
       std::vector<int64_t> missing(senders->second.begin(), senders->second.end());
-      for (const Sample& other : closed.samples) {
-        if (other.series.unit == Unit::kRank &&
+      for (const model::Sample& other : closed.samples) {
+        if (other.series.unit == model::Unit::kRank &&
             other.series.indicator == absl::StrCat("train.", finding.name)) {
           std::erase(missing, other.series.unit_id);
         }
@@ -35,4 +36,4 @@ std::vector<Finding> StoredFindings(const ClosedStep& closed, const RankScalars&
   return findings;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -10,11 +10,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Ranks that have sent a per-rank scalar in this attempt, by its name.
 using RankScalars = absl::flat_hash_map<std::string, absl::flat_hash_set<int64_t>>;
 
-std::vector<Finding> StoredFindings(const ClosedStep& closed, const RankScalars& rank_scalars);
+std::vector<model::Finding> StoredFindings(const model::ClosedStep& closed,
+                                           const RankScalars& rank_scalars);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

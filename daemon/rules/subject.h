@@ -12,12 +12,12 @@
 #include "daemon/rules/rule.h"
 #include "daemon/rules/series_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct Subject {
-  Subject(SeriesKey key, const Rule& rule) : series(std::move(key)), judge(rule) {}
+  Subject(model::SeriesKey key, const Rule& rule) : series(std::move(key)), judge(rule) {}
 
-  SeriesKey series;  // without an indicator: the rule has one, or combines several
+  model::SeriesKey series;  // without an indicator: the rule has one, or combines several
   SeriesJudge judge;
   StepValues values{};  // of this step
   uint32_t flags = 0;
@@ -28,4 +28,4 @@ struct Subject {
   int64_t interval = 0;  // expected between two, 0: not known yet
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -6,7 +6,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // 18 times the variance of rising minus falling pairs in random order, of n values or of a group of
@@ -52,7 +52,7 @@ double TheilSenSlope(absl::Span<const TrendPoint> points) {
                        static_cast<double>(points[i].step - points[j].step));
     }
   }
-  return Median(std::move(slopes));
+  return base::Median(std::move(slopes));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

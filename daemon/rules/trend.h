@@ -7,13 +7,13 @@
 #include "absl/types/span.h"
 #include "daemon/base/archive.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct TrendPoint {
   int64_t step = 0;  // increasing
   double value = 0;
 
-  void Fields(Archive* archive) { archive->Take(&step, &value); }
+  void Fields(base::Archive* archive) { archive->Take(&step, &value); }
 };
 
 // Mann and Kendall: how many standard deviations more pairs rise than fall, compared with values in
@@ -28,4 +28,4 @@ double LargestMannKendallZ(int n);
 // and memory.
 double TheilSenSlope(absl::Span<const TrendPoint> points);
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

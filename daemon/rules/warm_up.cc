@@ -5,7 +5,7 @@
 
 #include "daemon/base/order_statistics.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr double kFlat = 1.02;           // a rise below this over the window is no rise
@@ -110,7 +110,7 @@ bool Schedule::TokensChanged(double tokens) {
     const auto middle = tokens_.end() - static_cast<std::ptrdiff_t>(kJitterWindow);
     const std::vector<double> newer(middle, tokens_.end());
     const std::vector<double> older(middle - static_cast<std::ptrdiff_t>(kJitterWindow), middle);
-    changed = std::abs(std::log(Median(newer) / Median(older))) > limit;
+    changed = std::abs(std::log(base::Median(newer) / base::Median(older))) > limit;
   }
   // With fewer it is not known yet whether they jitter.
   if (changed && tokens_.size() >= kTokensWindow) tokens_.clear();
@@ -164,4 +164,4 @@ uint8_t Schedule::Push(const StepInput& input) {
   return causes;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -23,7 +23,7 @@
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/types.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class Schedule {
  public:
@@ -46,7 +46,7 @@ class Schedule {
   // The learning rate at the end of the warm-up.
   std::optional<double> plateau() const { return plateau_; }
 
-  void Fields(Archive* archive) {
+  void Fields(base::Archive* archive) {
     archive->Take(&attempt_lr_, &lr_samples_, &tokens_, &past_, &tokens_jitter_, &first_of_attempt_,
                   &open_, &settled_, &plateau_inherited_, &open_step_, &snapshot_window_,
                   &plateau_);
@@ -58,7 +58,7 @@ class Schedule {
     std::optional<double> lr;
     double tokens = 0;
 
-    void Fields(Archive* archive) { archive->Take(&step, &lr, &tokens); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &lr, &tokens); }
   };
 
   void Resume(const StepInput& input);
@@ -82,4 +82,4 @@ class Schedule {
   std::optional<double> plateau_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

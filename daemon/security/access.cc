@@ -9,7 +9,7 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/security/address.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 absl::string_view NameOf(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
@@ -29,11 +29,11 @@ bool TokenGrant::Allows(Role role) const {
 
 bool TokenGrant::AllowsRun(absl::string_view run) const {
   return std::all_of(runs.begin(), runs.end(),
-                     [run](const LabelMatcher& matcher) { return matcher.Matches(run); });
+                     [run](const base::LabelMatcher& matcher) { return matcher.Matches(run); });
 }
 
 void AccessControl::SetTokens(std::shared_ptr<const Grants> grants) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   grants_ = std::move(grants);
   version_.fetch_add(1, std::memory_order_release);
 }
@@ -42,8 +42,9 @@ absl::Status AccessControl::Refuse(AccessRefusal reason, const Caller& caller,
                                    absl::Status status) const {
   const auto index = static_cast<size_t>(reason);
   refused_[index].fetch_add(1, std::memory_order_relaxed);
-  LogEvery(absl::StrCat("access.", kAccessRefusalNames[index]), LogLevel::kWarning, "access",
-           "refused", {{"peer", caller.peer}, {"reason", std::string(status.message())}});
+  base::LogEvery(absl::StrCat("access.", kAccessRefusalNames[index]), base::LogLevel::kWarning,
+                 "access", "refused",
+                 {{"peer", caller.peer}, {"reason", std::string(status.message())}});
   return status;
 }
 
@@ -51,7 +52,7 @@ absl::Status AccessControl::Refuse(AccessRefusal reason, const Caller& caller,
 absl::StatusOr<std::shared_ptr<const TokenGrant>> AccessControl::Find(const Caller& caller) const {
   std::shared_ptr<const Grants> grants;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     grants = grants_;
   }
   if (grants == nullptr) return std::shared_ptr<const TokenGrant>();
@@ -115,4 +116,4 @@ std::array<uint64_t, kAccessRefusals> AccessControl::refused() const {
   return counts;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::security

@@ -20,7 +20,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/security/token.h"
 
-namespace foreshock {
+namespace foreshock::security {
 
 // What a call needs; proto/foreshock/v1/ says which. kOperate allows what kRead does, kAdmin
 // everything.
@@ -30,10 +30,10 @@ inline constexpr std::array<absl::string_view, 4> kRoleNames = {"push", "read", 
 
 // One token of the tokens file.
 struct TokenGrant {
-  std::string name{};                // for messages and the log
-  TokenHash hash{};                  // of the token
-  std::vector<Role> roles{};         // at least one
-  std::vector<LabelMatcher> runs{};  // on `run`: all must hold for a push; none: any run
+  std::string name{};                      // for messages and the log
+  TokenHash hash{};                        // of the token
+  std::vector<Role> roles{};               // at least one
+  std::vector<base::LabelMatcher> runs{};  // on `run`: all must hold for a push; none: any run
 
   bool Allows(Role role) const;
   bool AllowsRun(absl::string_view run) const;
@@ -83,10 +83,10 @@ class AccessControl {
   absl::StatusOr<Client> Judge(const TokenGrant* grant, const Caller& caller, Role role) const;
   absl::Status Refuse(AccessRefusal reason, const Caller& caller, absl::Status status) const;
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::shared_ptr<const Grants> grants_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> version_{0};
   mutable std::array<std::atomic<uint64_t>, kAccessRefusals> refused_{};
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::security

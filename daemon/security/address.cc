@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 bool IsLocalHost(absl::string_view host) {
@@ -36,4 +36,4 @@ bool IsLocalPeer(absl::string_view peer) {
   return host == "unix" || IsLocalHost(host);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::security

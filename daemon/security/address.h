@@ -3,7 +3,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::security {
 
 // An address to listen on: host:port, [v6]:port, :port or unix:/path. Names other than localhost
 // are not resolved and count as reachable from elsewhere.
@@ -16,4 +16,4 @@ bool IsLocalPeer(absl::string_view peer);
 // The host of such a peer, without its port: "127.0.0.1", "::1", "unix".
 absl::string_view PeerHost(absl::string_view peer);
 
-}  // namespace foreshock
+}  // namespace foreshock::security

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace foreshock {
+namespace foreshock::security {
 
 Caller CallerOf(const grpc::ServerContextBase& context) {
   Caller caller{.peer = context.peer()};
@@ -19,4 +19,4 @@ grpc::Status Admit(const AccessControl* access, const grpc::ServerContextBase& c
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::security

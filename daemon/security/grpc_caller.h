@@ -6,11 +6,11 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/status.h"
 
-namespace foreshock {
+namespace foreshock::security {
 
 Caller CallerOf(const grpc::ServerContextBase& context);
 
 // OK, or the call's answer. `access` may be null: everything is open.
 grpc::Status Admit(const AccessControl* access, const grpc::ServerContextBase& context, Role role);
 
-}  // namespace foreshock
+}  // namespace foreshock::security

@@ -16,7 +16,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 constexpr size_t kPemBytesMax = 1u << 20;
@@ -143,7 +143,8 @@ absl::StatusOr<TlsMaterial> ReadTls(const TlsOptions& options, TlsFile* at_fault
   return material;
 }
 
-absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Open(TlsOptions options, const Clock* clock) {
+absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Open(TlsOptions options,
+                                                         const base::Clock* clock) {
   std::unique_ptr<TlsFiles> files(new TlsFiles(std::move(options), clock));
   FORESHOCK_RETURN_IF_ERROR(files->Reload());
   return files;
@@ -170,17 +171,17 @@ absl::Status TlsFiles::Take(const std::string& stamp) {
   const absl::Status read = fresh.status();
   const absl::Time expires = read.ok() ? fresh->expires : absl::Time();
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stamp_ = stamp;
     if (read.ok()) current_ = std::make_shared<const TlsMaterial>(*std::move(fresh));
   }
-  if (!read.ok()) return Annotate(read, "TLS");
+  if (!read.ok()) return base::Annotate(read, "TLS");
   const std::string until = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", expires, absl::UTCTimeZone());
   if (expires <= clock_->Now()) {
-    LogError("tls", "the certificate has expired: clients will refuse it",
-             {{"file", options_.cert_file}, {"expired", until}});
+    base::LogError("tls", "the certificate has expired: clients will refuse it",
+                   {{"file", options_.cert_file}, {"expired", until}});
   } else {
-    LogInfo("tls", "certificate read", {{"file", options_.cert_file}, {"expires", until}});
+    base::LogInfo("tls", "certificate read", {{"file", options_.cert_file}, {"expires", until}});
   }
   return absl::OkStatus();
 }
@@ -189,7 +190,7 @@ std::shared_ptr<const TlsMaterial> TlsFiles::Current() {
   const absl::Time now = clock_->Steady();
   std::string tried;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (now - looked_ < kLookInterval) return current_;
     looked_ = now;
     tried = stamp_;
@@ -198,11 +199,11 @@ std::shared_ptr<const TlsMaterial> TlsFiles::Current() {
   absl::Status status;
   if (stamp != tried) status = Take(stamp);
   if (!status.ok()) {
-    LogEvery("tls.reload", LogLevel::kError, "tls",
-             "the changed files cannot be used; the certificate before them stays",
-             {{"reason", std::string(status.message())}});
+    base::LogEvery("tls.reload", base::LogLevel::kError, "tls",
+                   "the changed files cannot be used; the certificate before them stays",
+                   {{"reason", std::string(status.message())}});
   }
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (!status.ok()) ++failures_;
   return current_;
 }
@@ -210,13 +211,13 @@ std::shared_ptr<const TlsMaterial> TlsFiles::Current() {
 absl::Status TlsFiles::Reload() { return Take(Stamp()); }
 
 absl::Time TlsFiles::expires() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return current_->expires;
 }
 
 uint64_t TlsFiles::failures() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return failures_;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::security

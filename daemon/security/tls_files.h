@@ -18,7 +18,7 @@
 
 struct ssl_ctx_st;  // SSL_CTX
 
-namespace foreshock {
+namespace foreshock::security {
 
 struct TlsOptions {
   std::string cert_file{};  // PEM, the daemon's certificate first, then the chain; empty: no TLS
@@ -51,7 +51,8 @@ absl::StatusOr<TlsMaterial> ReadTls(const TlsOptions& options, TlsFile* at_fault
 class TlsFiles {
  public:
   // The errors are ReadTls'. `clock` outlives it.
-  static absl::StatusOr<std::unique_ptr<TlsFiles>> Open(TlsOptions options, const Clock* clock);
+  static absl::StatusOr<std::unique_ptr<TlsFiles>> Open(TlsOptions options,
+                                                        const base::Clock* clock);
 
   // Looks at the files at most once a second, on one of the calling threads, and reads them when
   // one has changed. Files that are wrong, or of which only one has been replaced yet, leave what
@@ -65,18 +66,19 @@ class TlsFiles {
   uint64_t failures() const;  // changes that could not be taken
 
  private:
-  TlsFiles(TlsOptions options, const Clock* clock) : options_(std::move(options)), clock_(clock) {}
+  TlsFiles(TlsOptions options, const base::Clock* clock)
+      : options_(std::move(options)), clock_(clock) {}
 
   std::string Stamp() const;  // differs when one of the files was replaced or written
   absl::Status Take(const std::string& stamp);
 
   const TlsOptions options_;
-  const Clock* const clock_;
-  mutable Mutex mutex_;
+  const base::Clock* const clock_;
+  mutable base::Mutex mutex_;
   absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // steady
   std::string stamp_ ABSL_GUARDED_BY(mutex_);                         // of what was tried last
   std::shared_ptr<const TlsMaterial> current_ ABSL_GUARDED_BY(mutex_);
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::security

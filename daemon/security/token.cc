@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace foreshock {
+namespace foreshock::security {
 
 absl::StatusOr<std::string> NewToken() {
   std::array<uint8_t, 32> random{};
@@ -58,4 +58,4 @@ absl::string_view BearerToken(absl::string_view authorization) {
   return absl::StripAsciiWhitespace(authorization.substr(kScheme.size()));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::security

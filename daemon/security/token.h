@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::security {
 
 using TokenHash = std::array<uint8_t, 32>;
 
@@ -34,4 +34,4 @@ std::optional<TokenHash> ParseTokenHash(absl::string_view text);
 // What stands behind "Bearer " in an Authorization header; empty when it is none.
 absl::string_view BearerToken(absl::string_view authorization);
 
-}  // namespace foreshock
+}  // namespace foreshock::security

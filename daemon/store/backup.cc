@@ -13,8 +13,7 @@
 #include "daemon/store/rocks_status.h"
 #include "rocksdb/utilities/backup_engine.h"
 
-namespace foreshock {
-namespace store {
+namespace foreshock::store {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,8 +63,6 @@ absl::StatusOr<BackupInfo> CreateBackup(const Database& database,
   return ToInfo(info);
 }
 
-}  // namespace store
-
 absl::StatusOr<BackupInfo> RestoreBackup(const std::string& backup_directory,
                                          const std::string& directory) {
   namespace fs = std::filesystem;
@@ -76,10 +73,10 @@ absl::StatusOr<BackupInfo> RestoreBackup(const std::string& backup_directory,
   }
   const std::string what = absl::StrCat("backup: cannot read ", backup_directory);
   rocksdb::BackupEngineReadOnly* raw = nullptr;
-  FORESHOCK_RETURN_IF_ERROR(store::FromRocks(
-      rocksdb::BackupEngineReadOnly::Open(rocksdb::BackupEngineOptions(backup_directory),
-                                          rocksdb::Env::Default(), &raw),
-      what));
+  FORESHOCK_RETURN_IF_ERROR(
+      FromRocks(rocksdb::BackupEngineReadOnly::Open(rocksdb::BackupEngineOptions(backup_directory),
+                                                    rocksdb::Env::Default(), &raw),
+                what));
   const std::unique_ptr<rocksdb::BackupEngineReadOnly> engine(raw);
   rocksdb::BackupInfo info;
   if (!engine->GetLatestBackupInfo(&info).ok()) {
@@ -87,17 +84,16 @@ absl::StatusOr<BackupInfo> RestoreBackup(const std::string& backup_directory,
         absl::StrCat("backup: there is no whole backup in ", backup_directory));
   }
   FORESHOCK_RETURN_IF_ERROR(
-      store::FromRocks(engine->VerifyBackup(info.backup_id, /*verify_with_checksum=*/true), what));
+      FromRocks(engine->VerifyBackup(info.backup_id, /*verify_with_checksum=*/true), what));
   // Restores beside the place first: an interrupted restore leaves nothing that looks like a store.
   const std::string partial = absl::StrCat(directory, ".partial");
   fs::remove_all(partial, error);
-  FORESHOCK_RETURN_IF_ERROR(
-      store::FromRocks(engine->RestoreDBFromBackup(info.backup_id, partial, partial),
-                       absl::StrCat("backup: cannot write to ", partial)));
+  FORESHOCK_RETURN_IF_ERROR(FromRocks(engine->RestoreDBFromBackup(info.backup_id, partial, partial),
+                                      absl::StrCat("backup: cannot write to ", partial)));
   if (std::rename(partial.c_str(), directory.c_str()) != 0) {
-    return store::FromErrno(errno, absl::StrCat("backup: cannot rename ", partial));
+    return FromErrno(errno, absl::StrCat("backup: cannot rename ", partial));
   }
   return store::ToInfo(info);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 struct BackupInfo {
   uint32_t id = 0;  // rises in its directory
@@ -29,8 +29,6 @@ struct BackupInfo {
 absl::StatusOr<BackupInfo> RestoreBackup(const std::string& backup_directory,
                                          const std::string& directory);
 
-namespace store {
-
 class Database;
 
 // Adds a backup of the database at this moment to `backup_directory`, and reads it back. The
@@ -38,5 +36,4 @@ class Database;
 absl::StatusOr<BackupInfo> CreateBackup(const Database& database,
                                         const std::string& backup_directory);
 
-}  // namespace store
-}  // namespace foreshock
+}  // namespace foreshock::store

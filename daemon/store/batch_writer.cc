@@ -93,7 +93,7 @@ absl::Status BatchWriter::Append(const StoreBatch& batch, const ReadView& view,
   for (const auto& settled : batch.settled_steps) {
     FORESHOCK_RETURN_IF_ERROR(AppendSettled(settled, database, out));
   }
-  for (const ClosedStep& step : batch.steps) {
+  for (const model::ClosedStep& step : batch.steps) {
     FORESHOCK_ASSIGN_OR_RETURN(heads->emplace_back(), AppendStep(step, view, out));
   }
   for (const auto& [name, row] : batch.alerts) {
@@ -147,14 +147,14 @@ absl::Status BatchWriter::AppendSettled(const StoreBatch::OfAttempt<int64_t>& se
   return Batched(out->DeleteRange(database.family(Family::kOpen), begin, end));
 }
 
-absl::StatusOr<FoldQueue::NewHead> BatchWriter::AppendStep(const ClosedStep& step,
+absl::StatusOr<FoldQueue::NewHead> BatchWriter::AppendStep(const model::ClosedStep& step,
                                                            const ReadView& view,
                                                            rocksdb::WriteBatch* out) {
   const Database& database = view.database();
   FORESHOCK_ASSIGN_OR_RETURN(IdTable::RunEntry * run, RunOf(step.run, database, out));
   points_.clear();
   ids_.BeginStep(run);
-  for (const Sample& sample : step.samples) {
+  for (const model::Sample& sample : step.samples) {
     FORESHOCK_RETURN_IF_ERROR(CheckPoint(step, sample));
     FORESHOCK_ASSIGN_OR_RETURN(
         const IdTable::Series* series,

@@ -47,7 +47,7 @@ class BatchWriter {
   // Adds a run with its name alone if there is none.
   absl::StatusOr<IdTable::RunEntry*> RunOf(const std::string& name, const Database& database,
                                            rocksdb::WriteBatch* out);
-  absl::StatusOr<FoldQueue::NewHead> AppendStep(const ClosedStep& step, const ReadView& view,
+  absl::StatusOr<FoldQueue::NewHead> AppendStep(const model::ClosedStep& step, const ReadView& view,
                                                 rocksdb::WriteBatch* out);
   absl::Status AppendReport(const StoreBatch::OfAttempt<model::ShardReport>& report,
                             const Database& database, rocksdb::WriteBatch* out);

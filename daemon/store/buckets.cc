@@ -20,7 +20,7 @@ bool BucketBuilder::Open(int64_t step) {
   return true;
 }
 
-bool BucketBuilder::Add(const Point& point) {
+bool BucketBuilder::Add(const model::Point& point) {
   return Add(point.attempt, {1, point.step, point.step, point.value, point.value, point.value,
                              point.value, point.flags});
 }

@@ -29,7 +29,7 @@ class BucketBuilder {
   BucketBuilder(int64_t bucket_steps, Visit visit) : bucket_steps_(bucket_steps), visit_(visit) {}
 
   // Steps must rise. False: the visitor wants no more.
-  bool Add(const Point& point);
+  bool Add(const model::Point& point);
   // Adds a part to the bucket of its first step.
   bool Add(uint32_t attempt, const ChunkSummary& part);
   // Hands out the last bucket.

@@ -103,8 +103,8 @@ struct Part {
   double last = 0;
 };
 
-Storage MeansOf(Storage storage) {
-  return storage == Storage::kF32 ? Storage::kF32 : Storage::kF64;
+model::Storage MeansOf(model::Storage storage) {
+  return storage == model::Storage::kF32 ? model::Storage::kF32 : model::Storage::kF64;
 }
 
 bool Fits32(int64_t value) { return value >= 0 && static_cast<uint64_t>(value) <= kU32Max; }
@@ -118,7 +118,7 @@ bool TakeFlags(absl::string_view* in, absl::Span<Row> rows, std::vector<int64_t>
 }
 
 template <typename Row>
-void PutValuesOf(Storage storage, absl::Span<const Row> rows, double Row::*member,
+void PutValuesOf(model::Storage storage, absl::Span<const Row> rows, double Row::*member,
                  std::string* out) {
   std::vector<double> values;
   values.reserve(rows.size());
@@ -142,7 +142,7 @@ ChunkKind KindOf(absl::string_view row) {
                                                          : ChunkKind::kNone;
 }
 
-std::string EncodeChunk(Storage storage, int64_t window_start,
+std::string EncodeChunk(model::Storage storage, int64_t window_start,
                         absl::Span<const ChunkPoint> points) {
   FORESHOCK_CHECK(!points.empty() && points.size() <= kChunkPointsMax);
   FORESHOCK_CHECK(points[0].step >= window_start);
@@ -278,7 +278,7 @@ std::vector<ChunkSummary> Downsample(int64_t window_start, int window_exponent,
   return parts;
 }
 
-std::string EncodeDownsampled(Storage storage, int64_t window_start,
+std::string EncodeDownsampled(model::Storage storage, int64_t window_start,
                               absl::Span<const ChunkSummary> parts) {
   FORESHOCK_CHECK(!parts.empty() && parts.size() <= kChunkPartsMax);
   FORESHOCK_CHECK(parts[0].first_step >= window_start);
@@ -340,24 +340,25 @@ bool DecodeDownsampled(absl::string_view row, int64_t window_start,
   return true;
 }
 
-std::string EncodeStepChunk(int64_t window_start, absl::Span<const StepRow> steps) {
+std::string EncodeStepChunk(int64_t window_start, absl::Span<const model::StepRow> steps) {
   FORESHOCK_CHECK(!steps.empty() && steps.size() <= kChunkPointsMax);
   FORESHOCK_CHECK(steps[0].step >= window_start);
   std::string row;
   PutHead(ChunkKind::kSteps, steps.size(), window_start, steps[0].step, &row);
   PutSteps(steps, &row);
   PutColumnOf(
-      steps, [](const StepRow& step) { return step.time_unix_ns; }, &row);
+      steps, [](const model::StepRow& step) { return step.time_unix_ns; }, &row);
   PutColumnOf(
-      steps, [](const StepRow& step) { return static_cast<int64_t>(step.tokens); }, &row);
+      steps, [](const model::StepRow& step) { return static_cast<int64_t>(step.tokens); }, &row);
   PutColumnOf(
-      steps, [](const StepRow& step) { return int64_t{step.ranks}; }, &row);
+      steps, [](const model::StepRow& step) { return int64_t{step.ranks}; }, &row);
   PutColumnOf(
-      steps, [](const StepRow& step) { return int64_t{StepBits(step)}; }, &row);
+      steps, [](const model::StepRow& step) { return int64_t{StepBits(step)}; }, &row);
   return row;
 }
 
-bool DecodeStepChunk(absl::string_view row, int64_t window_start, std::vector<StepRow>* steps) {
+bool DecodeStepChunk(absl::string_view row, int64_t window_start,
+                     std::vector<model::StepRow>* steps) {
   size_t count = 0;
   int64_t first_step = 0;
   if (!TakeHead(ChunkKind::kSteps, kChunkPointsMax, window_start, &row, &count, &first_step)) {
@@ -365,21 +366,21 @@ bool DecodeStepChunk(absl::string_view row, int64_t window_start, std::vector<St
   }
   const size_t before = steps->size();
   steps->resize(before + count);
-  const absl::Span<StepRow> added = absl::MakeSpan(*steps).subspan(before);
+  const absl::Span<model::StepRow> added = absl::MakeSpan(*steps).subspan(before);
   std::vector<int64_t> scratch;
-  const auto set_time = [](StepRow* step, int64_t time) {
+  const auto set_time = [](model::StepRow* step, int64_t time) {
     step->time_unix_ns = time;
     return true;
   };
-  const auto set_tokens = [](StepRow* step, int64_t tokens) {
+  const auto set_tokens = [](model::StepRow* step, int64_t tokens) {
     step->tokens = static_cast<uint64_t>(tokens);
     return true;
   };
-  const auto set_ranks = [](StepRow* step, int64_t ranks) {
+  const auto set_ranks = [](model::StepRow* step, int64_t ranks) {
     step->ranks = static_cast<uint32_t>(ranks);
     return Fits32(ranks);
   };
-  const auto set_bits = [](StepRow* step, int64_t bits) {
+  const auto set_bits = [](model::StepRow* step, int64_t bits) {
     return SetStepBits(static_cast<uint64_t>(bits), step);
   };
   return TakeSteps(&row, first_step, added, &scratch) &&

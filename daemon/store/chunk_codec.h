@@ -56,7 +56,8 @@ ChunkKind KindOf(absl::string_view row);
 // Takes 1 to kChunkPointsMax points with finite values; steps rise strictly from `window_start` on.
 // It keeps a value as a point row of `storage` does (row_codec.h, StoredAs). One value that has to
 // be a double makes all of them doubles.
-std::string EncodeChunk(Storage storage, int64_t window_start, absl::Span<const ChunkPoint> points);
+std::string EncodeChunk(model::Storage storage, int64_t window_start,
+                        absl::Span<const ChunkPoint> points);
 // Appends to `points`, also before it returns false.
 bool DecodeChunk(absl::string_view row, int64_t window_start, std::vector<ChunkPoint>* points);
 
@@ -79,14 +80,15 @@ std::vector<ChunkSummary> Downsample(int64_t window_start, int window_exponent,
 // Takes 1 to kChunkPartsMax parts in step order. It keeps min, max and last as a point of `storage`
 // is kept, and the mean as float32 if `storage` is kF32, else as a double. `sum` comes back as mean
 // times count.
-std::string EncodeDownsampled(Storage storage, int64_t window_start,
+std::string EncodeDownsampled(model::Storage storage, int64_t window_start,
                               absl::Span<const ChunkSummary> parts);
 bool DecodeDownsampled(absl::string_view row, int64_t window_start,
                        std::vector<ChunkSummary>* parts);
 
 // Takes 1 to kChunkPointsMax rows of the step table; steps rise strictly. The attempt is in the key
 // and not stored here: decoded rows have attempt 0.
-std::string EncodeStepChunk(int64_t window_start, absl::Span<const StepRow> steps);
-bool DecodeStepChunk(absl::string_view row, int64_t window_start, std::vector<StepRow>* steps);
+std::string EncodeStepChunk(int64_t window_start, absl::Span<const model::StepRow> steps);
+bool DecodeStepChunk(absl::string_view row, int64_t window_start,
+                     std::vector<model::StepRow>* steps);
 
 }  // namespace foreshock::store

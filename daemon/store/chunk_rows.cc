@@ -7,15 +7,15 @@ namespace foreshock::store {
 namespace {
 
 // Chooses the narrowest type that keeps every value exactly.
-Storage StorageOfValues(absl::Span<const ChunkPoint> points) {
+model::Storage StorageOfValues(absl::Span<const ChunkPoint> points) {
   bool whole = true;
   bool narrow = true;
   for (const ChunkPoint& point : points) {
-    whole = whole && StoredAs(Storage::kI64, point.value) == Storage::kI64;
-    narrow = narrow && StoredAs(Storage::kF32, point.value) == Storage::kF32 &&
-             Kept(Storage::kF32, point.value) == point.value;
+    whole = whole && StoredAs(model::Storage::kI64, point.value) == model::Storage::kI64;
+    narrow = narrow && StoredAs(model::Storage::kF32, point.value) == model::Storage::kF32 &&
+             Kept(model::Storage::kF32, point.value) == point.value;
   }
-  return whole ? Storage::kI64 : narrow ? Storage::kF32 : Storage::kF64;
+  return whole ? model::Storage::kI64 : narrow ? model::Storage::kF32 : model::Storage::kF64;
 }
 
 }  // namespace

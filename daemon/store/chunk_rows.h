@@ -37,7 +37,7 @@ struct PointRows {
 
 // The attempt of a step row is in the key; it is not set here.
 struct StepRows {
-  using Row = StepRow;
+  using Row = model::StepRow;
   static constexpr absl::string_view kName = "step chunk";
   static std::string Encode(int64_t window_first, absl::Span<const Row> rows);
   static bool Decode(absl::string_view bytes, int64_t window_first, std::vector<Row>* rows);

@@ -10,9 +10,9 @@ namespace foreshock::store {
 void DamageWatch::Note(const absl::Status& status) {
   if (!absl::IsDataLoss(status)) return;
   ++found_;
-  LogEvery("store damage", LogLevel::kError, "store",
-           "the medium has damaged the store; what is damaged cannot be read, the rest can",
-           {{"error", std::string(status.message())}});
+  base::LogEvery("store damage", base::LogLevel::kError, "store",
+                 "the medium has damaged the store; what is damaged cannot be read, the rest can",
+                 {{"error", std::string(status.message())}});
 }
 
 void DamageWatch::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {

@@ -47,9 +47,10 @@ class WarningLogger final : public rocksdb::Logger {
     char line[512];
     std::vsnprintf(line, sizeof(line), format, arguments);
     const absl::string_view text = absl::StripTrailingAsciiWhitespace(line);
-    LogEvery(format,
-             level == rocksdb::InfoLogLevel::WARN_LEVEL ? LogLevel::kWarning : LogLevel::kError,
-             "rocksdb", text);
+    base::LogEvery(format,
+                   level == rocksdb::InfoLogLevel::WARN_LEVEL ? base::LogLevel::kWarning
+                                                              : base::LogLevel::kError,
+                   "rocksdb", text);
   }
 };
 
@@ -165,8 +166,8 @@ rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& di
   const rocksdb::Status opened = rocksdb::DB::Open(options, directory, families, handles, db);
   if (!opened.ok()) return opened;
   if (tolerant.ok() && readable <= (*db)->GetLatestSequenceNumber()) {
-    LogInfo("store", "the log ended within a batch that had not been acknowledged",
-            {{"directory", directory}});
+    base::LogInfo("store", "the log ended within a batch that had not been acknowledged",
+                  {{"directory", directory}});
     DropKeptLogs(directory);
     return opened;
   }
@@ -177,7 +178,7 @@ rocksdb::Status OpenForWriting(rocksdb::DBOptions options, const std::string& di
                 : absl::StrCat("could not be kept: ", kept.message()))));
   // Makes RocksDB delete the damaged logs, so that the next opening does not find them again.
   if (const rocksdb::Status flushed = (*db)->Flush({}, *handles); !flushed.ok()) {
-    LogWarning("store", "damaged logs stay in use", {{"error", flushed.ToString()}});
+    base::LogWarning("store", "damaged logs stay in use", {{"error", flushed.ToString()}});
   }
   return opened;
 }
@@ -230,7 +231,7 @@ Database::~Database() {
   // The log holds all rows that are not in a table yet, so a failing close loses nothing. After a
   // failed write it is expected.
   if (const rocksdb::Status closed = db_->Close(); !closed.ok()) {
-    LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
+    base::LogDebug("store", "closing RocksDB failed", {{"error", closed.ToString()}});
   }
 }
 
@@ -239,9 +240,9 @@ absl::Status Database::SuspendCompactions() const {
     const rocksdb::Status set = db_->SetOptions(handle, {{"disable_auto_compactions", "true"}});
     FORESHOCK_RETURN_IF_ERROR(FromRocks(set, "store: cannot suspend compactions"));
   }
-  LogError("store",
-           "compactions are suspended until the store is opened again, because one met "
-           "damage; new data is stored as before");
+  base::LogError("store",
+                 "compactions are suspended until the store is opened again, because one met "
+                 "damage; new data is stored as before");
   return absl::OkStatus();
 }
 

@@ -19,10 +19,10 @@ DatabaseHolder::DatabaseHolder(const StoreOptions& options, rocksdb::Env* env,
     : options_(options), env_(env), damage_(std::move(damage)), database_(std::move(database)) {}
 
 absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
-  const absl::Time deadline = SteadyNow() + kReopenWait;
-  MutexLock lock(&mutex_);
+  const absl::Time deadline = base::SteadyNow() + kReopenWait;
+  base::MutexLock lock(&mutex_);
   while (reopening_) {
-    const absl::Duration left = deadline - SteadyNow();
+    const absl::Duration left = deadline - base::SteadyNow();
     if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError("store: is being reopened after a failed write; try again");
     }
@@ -36,7 +36,7 @@ absl::StatusOr<DatabaseHolder::Lease> DatabaseHolder::Acquire() const {
 }
 
 void DatabaseHolder::Release() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   --leases_;
   changed_.NotifyAll();
 }
@@ -44,11 +44,11 @@ void DatabaseHolder::Release() const {
 absl::Status DatabaseHolder::Reopen() {
   std::unique_ptr<Database> old;
   {
-    const absl::Time deadline = SteadyNow() + kDrainWait;
-    MutexLock lock(&mutex_);
+    const absl::Time deadline = base::SteadyNow() + kDrainWait;
+    base::MutexLock lock(&mutex_);
     reopening_ = true;
     while (leases_ > 0) {
-      const absl::Duration left = deadline - SteadyNow();
+      const absl::Duration left = deadline - base::SteadyNow();
       if (left <= absl::ZeroDuration()) {
         reopening_ = false;
         changed_.NotifyAll();
@@ -67,7 +67,7 @@ absl::Status DatabaseHolder::Reopen() {
     read_only.read_only = true;
     fresh = Database::Open(read_only, env_, damage_);
   }
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (fresh.ok()) database_ = std::move(fresh).value();
   reopening_ = false;
   changed_.NotifyAll();

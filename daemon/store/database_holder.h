@@ -58,8 +58,8 @@ class DatabaseHolder {
   const StoreOptions options_;
   rocksdb::Env* const env_;
   const std::shared_ptr<DamageWatch> damage_;
-  mutable Mutex mutex_;
-  mutable CondVar changed_;
+  mutable base::Mutex mutex_;
+  mutable base::CondVar changed_;
   std::unique_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);
   mutable int leases_ ABSL_GUARDED_BY(mutex_) = 0;
   bool reopening_ ABSL_GUARDED_BY(mutex_) = false;

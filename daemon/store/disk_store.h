@@ -19,7 +19,7 @@
 #include "daemon/store/store.h"
 #include "daemon/store/verify.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 // How much room everything takes. Bytes of rows count keys and values as they were written. On the
 // disk they may be compressed, and may be there twice until they are compacted.
@@ -92,4 +92,4 @@ class DiskStore : public Store {
 // that has the store open could delete files that the backup needs.
 absl::StatusOr<std::unique_ptr<DiskStore>> OpenDiskStore(const StoreOptions& options);
 
-}  // namespace foreshock
+}  // namespace foreshock::store

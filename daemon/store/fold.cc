@@ -91,7 +91,7 @@ absl::Status RunFold::Write(Commit commit, absl::FunctionRef<absl::Status()> go_
 absl::Status RunFold::WriteAttempt(const Attempt& attempt, Commit commit,
                                    absl::FunctionRef<absl::Status()> go_on) {
   int64_t last_step = std::numeric_limits<int64_t>::min();
-  std::vector<StepRow> step_rows;
+  std::vector<model::StepRow> step_rows;
   for (const Head& head : attempt.heads) {
     step_rows.push_back(head.row);
     last_step = std::max(last_step, head.row.step);
@@ -120,9 +120,9 @@ absl::Status RunFold::WriteAttempt(const Attempt& attempt, Commit commit,
     batch.Clear();
   }
   if (merger.left_out() > 0) {
-    LogEvery("store late", LogLevel::kWarning, "store",
-             "points came too late, their steps have been downsampled; they are left out",
-             {{"points", absl::StrCat(merger.left_out())}});
+    base::LogEvery("store late", base::LogLevel::kWarning, "store",
+                   "points came too late, their steps have been downsampled; they are left out",
+                   {{"points", absl::StrCat(merger.left_out())}});
   }
   // Ranges of successive folds do not overlap; n overlapping ones would cost a reader n^2.
   FORESHOCK_RETURN_IF_ERROR(

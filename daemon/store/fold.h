@@ -46,7 +46,7 @@ class RunFold {
 
  private:
   struct Head {
-    StepRow row{};
+    model::StepRow row{};
     std::string bytes{};
   };
   struct Attempt {

@@ -25,14 +25,14 @@ void FoldQueue::AddLocked(const NewHead& head, absl::Time now) {
 }
 
 void FoldQueue::Reset(absl::Span<const NewHead> heads, absl::Time now) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   runs_.clear();
   for (const NewHead& head : heads) AddLocked(head, now);
   changed_.NotifyAll();
 }
 
 std::vector<uint32_t> FoldQueue::Add(absl::Span<const NewHead> heads, absl::Time now) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   for (const NewHead& head : heads) AddLocked(head, now);
   std::vector<uint32_t> overfull;
   for (const NewHead& head : heads) {
@@ -48,7 +48,7 @@ std::vector<uint32_t> FoldQueue::Add(absl::Span<const NewHead> heads, absl::Time
 }
 
 void FoldQueue::Folded(const Heads& heads) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const auto found = runs_.find(heads.run);
   if (found == runs_.end()) return;
   Run& run = found->second;
@@ -59,12 +59,12 @@ void FoldQueue::Folded(const Heads& heads) {
 }
 
 void FoldQueue::Forget(uint32_t run) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   runs_.erase(run);
 }
 
 void FoldQueue::Failed(uint32_t run, absl::Time now) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   const auto found = runs_.find(run);
   if (found != runs_.end()) found->second.not_before = now + kAfterFailure;
 }
@@ -90,19 +90,19 @@ std::optional<absl::Time> FoldQueue::NextDueLocked() const {
 }
 
 std::optional<uint32_t> FoldQueue::Due(absl::Time now) const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return DueLocked(now);
 }
 
 std::optional<absl::Time> FoldQueue::NextDue() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return NextDueLocked();
 }
 
 std::optional<uint32_t> FoldQueue::WaitForDue() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   while (!stopped_) {
-    const absl::Time now = SteadyNow();
+    const absl::Time now = base::SteadyNow();
     if (const std::optional<uint32_t> run = DueLocked(now); run.has_value()) return run;
     const std::optional<absl::Time> next = NextDueLocked();
     if (next.has_value()) {
@@ -117,13 +117,13 @@ std::optional<uint32_t> FoldQueue::WaitForDue() {
 }
 
 void FoldQueue::Stop() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stopped_ = true;
   changed_.NotifyAll();
 }
 
 uint64_t FoldQueue::points() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   uint64_t points = 0;
   for (const auto& [id, run] : runs_) points += run.points;
   return points;

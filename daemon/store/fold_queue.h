@@ -74,8 +74,8 @@ class FoldQueue {
 
   const uint64_t points_max_;
   const absl::Duration idle_;
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   std::map<uint32_t, Run> runs_ ABSL_GUARDED_BY(mutex_);
   bool waits_for_a_run_ ABSL_GUARDED_BY(mutex_) = false;  // in WaitForDue, without a time limit
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -27,7 +27,7 @@ void Folder::Start() {
 }
 
 absl::Status Folder::Fold(uint32_t run) {
-  MutexLock lock(&chunks_mutex_);
+  base::MutexLock lock(&chunks_mutex_);
   for (bool more = true; more;) {
     FORESHOCK_ASSIGN_OR_RETURN(more, FoldOnce(run));
   }
@@ -54,10 +54,10 @@ void Folder::FoldOrLog(uint32_t run) {
   // A fold that was called off stays due.
   if (folded.ok() || absl::IsAborted(folded)) return;
   ++failures_;
-  LogEvery("store fold", LogLevel::kError, "store",
-           "closed steps cannot be put into chunks; they stay as they were written",
-           {{"error", folded.ToString()}});
-  queue_->Failed(run, SteadyNow());
+  base::LogEvery("store fold", base::LogLevel::kError, "store",
+                 "closed steps cannot be put into chunks; they stay as they were written",
+                 {{"error", folded.ToString()}});
+  queue_->Failed(run, base::SteadyNow());
 }
 
 }  // namespace foreshock::store

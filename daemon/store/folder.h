@@ -36,11 +36,11 @@ class Folder {
   // alone for a while.
   void FoldOrLog(uint32_t run);
   // Waits for the fold under way, which keeps the rows of a deleted run in its view.
-  void WaitForFold() { MutexLock lock(&chunks_mutex_); }
+  void WaitForFold() { base::MutexLock lock(&chunks_mutex_); }
 
   // Whoever writes chunks holds it, from reading them until the commit. It is taken before the
   // writer's mutex, and never by a read.
-  Mutex* chunks_mutex() ABSL_LOCK_RETURNED(chunks_mutex_) { return &chunks_mutex_; }
+  base::Mutex* chunks_mutex() ABSL_LOCK_RETURNED(chunks_mutex_) { return &chunks_mutex_; }
 
   uint64_t points_folded() const { return points_folded_; }
   uint64_t failures() const { return failures_; }
@@ -53,7 +53,7 @@ class Folder {
   Writer* const writer_;
   FoldQueue* const queue_;
   const uint64_t points_max_;
-  Mutex chunks_mutex_;
+  base::Mutex chunks_mutex_;
   std::atomic<uint64_t> points_folded_{0};
   std::atomic<uint64_t> failures_{0};
   std::thread thread_;

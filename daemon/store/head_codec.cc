@@ -8,7 +8,7 @@
 
 namespace foreshock::store {
 
-std::string EncodeHead(const StepRow& row, absl::Span<const HeadPoint> points) {
+std::string EncodeHead(const model::StepRow& row, absl::Span<const HeadPoint> points) {
   constexpr size_t kStepBytesMax = 40;
   constexpr size_t kPointBytesTypical = 8;
   std::string bytes;

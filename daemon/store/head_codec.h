@@ -24,19 +24,19 @@ struct HeadPoint {
   uint32_t series = 0;
   double value = 0;
   uint32_t flags = 0;
-  Storage storage = Storage::kF64;  // of an encoded point; not read back
+  model::Storage storage = model::Storage::kF64;  // of an encoded point; not read back
 };
 
 // `points`: each series once, in rising order.
-std::string EncodeHead(const StepRow& row, absl::Span<const HeadPoint> points);
+std::string EncodeHead(const model::StepRow& row, absl::Span<const HeadPoint> points);
 
 class HeadReader {
  public:
   // Reads the step row. `bytes` must outlive the reader.
   bool Open(absl::string_view bytes);
 
-  const StepRow& row() const { return row_; }  // attempt 0
-  uint64_t points() const { return points_; }  // how many it has
+  const model::StepRow& row() const { return row_; }  // attempt 0
+  uint64_t points() const { return points_; }         // how many it has
 
   // Reads the next point; false at the end, and where the row is corrupt.
   bool Next(HeadPoint* point);
@@ -44,7 +44,7 @@ class HeadReader {
   bool whole() const { return left_ == 0 && rest_.empty(); }
 
  private:
-  StepRow row_;
+  model::StepRow row_;
   uint64_t points_ = 0;
   uint64_t left_ = 0;
   uint32_t series_ = 0;

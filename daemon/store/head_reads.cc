@@ -59,7 +59,7 @@ void KeepNewest(std::vector<Row>* rows) {
 }
 
 template void KeepNewest(std::vector<ChunkPoint>* rows);
-template void KeepNewest(std::vector<StepRow>* rows);
+template void KeepNewest(std::vector<model::StepRow>* rows);
 
 absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
     const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
@@ -85,14 +85,14 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
   return open;
 }
 
-absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
-                                                absl::Span<const Stretch> stretches) {
-  OpenRows<StepRow> open(stretches.size());
+absl::StatusOr<OpenRows<model::StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
+                                                       absl::Span<const Stretch> stretches) {
+  OpenRows<model::StepRow> open(stretches.size());
   FORESHOCK_RETURN_IF_ERROR(VisitHeads(view, run, stretches, [&](size_t stretch, HeadReader* head) {
     open[stretch].push_back(head->row());
     return true;
   }));
-  for (std::vector<StepRow>& rows : open) KeepNewest(&rows);
+  for (std::vector<model::StepRow>& rows : open) KeepNewest(&rows);
   return open;
 }
 

@@ -23,14 +23,14 @@ absl::StatusOr<std::vector<OpenRows<ChunkPoint>>> ReadOpenPoints(
     const ReadView& view, uint32_t run, absl::Span<const Stretch> stretches,
     absl::Span<const uint32_t> series);
 
-absl::StatusOr<OpenRows<StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
-                                                absl::Span<const Stretch> stretches);
+absl::StatusOr<OpenRows<model::StepRow>> ReadOpenSteps(const ReadView& view, uint32_t run,
+                                                       absl::Span<const Stretch> stretches);
 
 // Sorts rows by step. Rows come in the order of their writing, and the last of each step is kept.
 template <typename Row>
 void KeepNewest(std::vector<Row>* rows);
 
 extern template void KeepNewest(std::vector<ChunkPoint>* rows);
-extern template void KeepNewest(std::vector<StepRow>* rows);
+extern template void KeepNewest(std::vector<model::StepRow>* rows);
 
 }  // namespace foreshock::store

@@ -20,13 +20,13 @@ constexpr uint32_t kIdMax = std::numeric_limits<uint32_t>::max() - 1;
 
 // Visits (key, id) of the series rows of a run.
 absl::Status ScanSeries(const ReadView& view, uint32_t run,
-                        absl::FunctionRef<void(SeriesKey, uint32_t)> visit) {
+                        absl::FunctionRef<void(model::SeriesKey, uint32_t)> visit) {
   return view.ScanPrefix(
       Family::kRows, KindPrefix(run, RowKind::kSeries),
       [&visit](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
         uint32_t run_of_key = 0;
         uint32_t id = 0;
-        SeriesKey series;
+        model::SeriesKey series;
         if (!DecodeSeriesRowKey(key, &run_of_key, &series) || !DecodeSeriesId(value, &id)) {
           return CorruptRow(FamilyName(Family::kRows), key, "series row", value);
         }
@@ -51,7 +51,7 @@ absl::Status IdTable::Load(const ReadView& view) {
   }));
   for (auto& [name, run] : runs_) {
     RunEntry* entry = run.get();
-    FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, entry->id, [entry](SeriesKey, uint32_t id) {
+    FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, entry->id, [entry](model::SeriesKey, uint32_t id) {
       ++entry->series;
       entry->next_series = std::max(entry->next_series, id + 1);
     }));
@@ -87,7 +87,7 @@ absl::Status IdTable::PutRun(const model::RunRow& row, rocksdb::WriteBatch* batc
 }
 
 absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& view, RunEntry* run,
-                                                                const SeriesKey& key,
+                                                                const model::SeriesKey& key,
                                                                 rocksdb::WriteBatch* batch,
                                                                 rocksdb::ColumnFamilyHandle* rows) {
   SeriesByKey::value_type*& expected = run->last == nullptr ? run->first : run->last->second.next;
@@ -104,8 +104,8 @@ absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& 
   if (!added) return &series;
   if (run->next_series > kIdMax) return absl::InternalError("store: no series ids are left");
   series.id = run->next_series++;
-  series.storage = StorageOf(key.indicator);
-  series.precision = PrecisionOf(key.indicator);
+  series.storage = model::StorageOf(key.indicator);
+  series.precision = model::PrecisionOf(key.indicator);
   ++run->series;
   ++series_;
   ++cached_series_;
@@ -117,8 +117,8 @@ absl::StatusOr<const IdTable::Series*> IdTable::FindOrAddSeries(const ReadView& 
 
 absl::Status IdTable::LoadSeries(const ReadView& view, RunEntry* run) {
   SeriesByKey by_key;
-  FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, run->id, [&by_key](SeriesKey key, uint32_t id) {
-    const Series series{id, StorageOf(key.indicator), PrecisionOf(key.indicator)};
+  FORESHOCK_RETURN_IF_ERROR(ScanSeries(view, run->id, [&by_key](model::SeriesKey key, uint32_t id) {
+    const Series series{id, model::StorageOf(key.indicator), model::PrecisionOf(key.indicator)};
     by_key.emplace(std::move(key), series);
   }));
   cached_series_ += by_key.size();

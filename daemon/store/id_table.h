@@ -33,13 +33,13 @@ class IdTable {
  public:
   struct Series {
     uint32_t id = 0;
-    Storage storage = Storage::kF64;
+    model::Storage storage = model::Storage::kF64;
     double precision = 0;  // that the catalogue declares
     // The series that came after it in the last step. Steps are alike, so one comparison finds most
     // series.
-    std::pair<const SeriesKey, Series>* next = nullptr;
+    std::pair<const model::SeriesKey, Series>* next = nullptr;
   };
-  using SeriesByKey = absl::node_hash_map<SeriesKey, Series>;  // entries point to each other
+  using SeriesByKey = absl::node_hash_map<model::SeriesKey, Series>;  // entries point to each other
 
   struct RunEntry {
     uint32_t id = 0;
@@ -67,7 +67,8 @@ class IdTable {
   void BeginStep(RunEntry* run) { run->last = nullptr; }
   // Valid until the next call.
   absl::StatusOr<const Series*> FindOrAddSeries(const ReadView& view, RunEntry* run,
-                                                const SeriesKey& key, rocksdb::WriteBatch* batch,
+                                                const model::SeriesKey& key,
+                                                rocksdb::WriteBatch* batch,
                                                 rocksdb::ColumnFamilyHandle* rows);
   void Forget(const std::string& name);
   // Forgets the series; the run stays.

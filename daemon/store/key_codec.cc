@@ -114,7 +114,8 @@ class KeyReader {
 KeyWriter Row(uint32_t run, RowKind kind) { return KeyWriter().U32(run).Kind(kind); }
 
 bool IsUnit(uint8_t value) {
-  return value >= static_cast<uint8_t>(Unit::kNone) && value <= static_cast<uint8_t>(Unit::kTensor);
+  return value >= static_cast<uint8_t>(model::Unit::kNone) &&
+         value <= static_cast<uint8_t>(model::Unit::kTensor);
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ std::string RetentionKey(uint32_t run, uint32_t attempt) {
   return Row(run, RowKind::kRetention).U32(attempt).Take();
 }
 
-std::string SeriesRowKey(uint32_t run, const SeriesKey& series) {
+std::string SeriesRowKey(uint32_t run, const model::SeriesKey& series) {
   return Row(run, RowKind::kSeries)
       .String(series.indicator)
       .I32(series.layer)
@@ -210,7 +211,7 @@ bool DecodeRunKey(absl::string_view key, std::string* name) {
          reader.String(name) && reader.AtEnd();
 }
 
-bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, SeriesKey* series) {
+bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, model::SeriesKey* series) {
   KeyReader reader(key);
   uint8_t unit = 0;
   if (!(reader.U32(run) && reader.Kind(RowKind::kSeries) && reader.String(&series->indicator) &&
@@ -218,7 +219,7 @@ bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, SeriesKey* series)
         reader.String(&series->unit_name) && reader.AtEnd() && IsUnit(unit))) {
     return false;
   }
-  series->unit = static_cast<Unit>(unit);
+  series->unit = static_cast<model::Unit>(unit);
   return true;
 }
 

@@ -77,7 +77,7 @@ std::string EventKey(uint32_t run, int64_t step, uint32_t attempt, uint32_t kind
 std::string CoactivationKey(uint32_t run, uint32_t attempt, uint32_t layer);
 std::string JudgingKey(uint32_t run);
 std::string RetentionKey(uint32_t run, uint32_t attempt);
-std::string SeriesRowKey(uint32_t run, const SeriesKey& series);
+std::string SeriesRowKey(uint32_t run, const model::SeriesKey& series);
 // The other column families.
 std::string ReportKey(const ReportId& id);
 std::string HeadKey(const HeadId& id);
@@ -92,7 +92,7 @@ bool DecodeRunOfKey(absl::string_view key, uint32_t* run);
 // Reads the attempt of a row of `default` whose key has one after the kind.
 bool DecodeAttemptOfKey(absl::string_view key, uint32_t* attempt);
 bool DecodeRunKey(absl::string_view key, std::string* name);
-bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, SeriesKey* series);
+bool DecodeSeriesRowKey(absl::string_view key, uint32_t* run, model::SeriesKey* series);
 bool DecodeReportKey(absl::string_view key, ReportId* id);
 bool DecodeHeadKey(absl::string_view key, HeadId* id);
 bool DecodeChunkKey(absl::string_view key, ChunkId* id);

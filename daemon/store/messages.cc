@@ -1,6 +1,6 @@
 #include "daemon/store/messages.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 void FillRows(const StoreUsage::Rows& rows, v1::StoreRows* message) {
@@ -73,4 +73,4 @@ v1::VerifyResult ToProto(const VerifyResult& result) {
   return message;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

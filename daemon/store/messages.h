@@ -4,11 +4,11 @@
 #include "daemon/store/disk_store.h"
 #include "foreshock/v1/admin.pb.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 v1::GetStoreStatsResponse ToProto(const StoreUsage& usage);
 v1::VerifyFinding ToProto(const VerifyFinding& finding);
 v1::VerifyProgress ToProto(const VerifyProgress& progress);
 v1::VerifyResult ToProto(const VerifyResult& result);
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -25,7 +25,7 @@ constexpr uint32_t kUnknownSeries = 0;  // no series of points has this id
 
 // Finds their ids, in the same order.
 absl::StatusOr<std::vector<uint32_t>> SeriesIds(const ReadView& view, uint32_t run,
-                                                absl::Span<const SeriesKey> series) {
+                                                absl::Span<const model::SeriesKey> series) {
   std::vector<std::pair<std::string, size_t>> keys;
   keys.reserve(series.size());
   for (size_t i = 0; i < series.size(); ++i) keys.emplace_back(SeriesRowKey(run, series[i]), i);
@@ -61,7 +61,8 @@ struct PointPlan {
 };
 
 absl::StatusOr<PointPlan> PlanPoints(const ReadView& view, uint32_t run,
-                                     absl::Span<const SeriesKey> series, const StepRange& range) {
+                                     absl::Span<const model::SeriesKey> series,
+                                     const StepRange& range) {
   PointPlan plan;
   FORESHOCK_ASSIGN_OR_RETURN(plan.ids, SeriesIds(view, run, series));
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run));
@@ -123,15 +124,15 @@ absl::Status ReadOpenReports(const ReadView& view, uint32_t run, uint32_t attemp
       });
 }
 
-absl::StatusOr<std::vector<SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
-                                                  const SeriesFilter& filter) {
+absl::StatusOr<std::vector<model::SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
+                                                         const SeriesFilter& filter) {
   absl::string_view indicator = filter.indicator;
   if (!indicator.empty() && indicator.back() == '*') indicator.remove_suffix(1);
-  std::vector<SeriesKey> keys;
+  std::vector<model::SeriesKey> keys;
   FORESHOCK_RETURN_IF_ERROR(
       view.ScanPrefix(Family::kRows, SeriesPrefix(run, indicator),
                       [&](absl::string_view key, absl::string_view value) -> absl::StatusOr<bool> {
-                        SeriesKey series;
+                        model::SeriesKey series;
                         uint32_t run_of_key = 0;
                         if (!DecodeSeriesRowKey(key, &run_of_key, &series)) {
                           return CorruptRow(FamilyName(Family::kRows), key, "series row", value);
@@ -142,9 +143,9 @@ absl::StatusOr<std::vector<SeriesKey>> ReadSeries(const ReadView& view, uint32_t
   return keys;
 }
 
-absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
-                        const StepRange& range,
-                        const std::function<bool(size_t, const Point&)>& visit) {
+absl::Status ReadPoints(const ReadView& view, uint32_t run,
+                        absl::Span<const model::SeriesKey> series, const StepRange& range,
+                        const std::function<bool(size_t, const model::Point&)>& visit) {
   FORESHOCK_ASSIGN_OR_RETURN(const PointPlan plan, PlanPoints(view, run, series, range));
   ChunkReader<PointRows> reader(view, run);
   for (size_t i = 0; i < series.size(); ++i) {
@@ -162,8 +163,9 @@ absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const Ser
   return absl::OkStatus();
 }
 
-absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
-                         const StepRange& range, int64_t bucket_steps,
+absl::Status ReadBuckets(const ReadView& view, uint32_t run,
+                         absl::Span<const model::SeriesKey> series, const StepRange& range,
+                         int64_t bucket_steps,
                          const std::function<bool(size_t, const Bucket&)>& visit) {
   FORESHOCK_ASSIGN_OR_RETURN(const PointPlan plan, PlanPoints(view, run, series, range));
   ChunkReader<PointRows> reader(view, run);
@@ -190,18 +192,19 @@ absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const Se
 }
 
 absl::Status ReadSteps(const ReadView& view, uint32_t run, const StepRange& range,
-                       const std::function<bool(const StepRow&)>& visit) {
+                       const std::function<bool(const model::StepRow&)>& visit) {
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AttemptRow> attempts, view.Attempts(run));
   const std::vector<Stretch> stretches = Stretches(attempts, range);
-  FORESHOCK_ASSIGN_OR_RETURN(const OpenRows<StepRow> open, ReadOpenSteps(view, run, stretches));
+  FORESHOCK_ASSIGN_OR_RETURN(const OpenRows<model::StepRow> open,
+                             ReadOpenSteps(view, run, stretches));
   ChunkReader<StepRows> reader(view, run);
   for (size_t s = 0; s < stretches.size(); ++s) {
-    FORESHOCK_ASSIGN_OR_RETURN(
-        const bool more, reader.Read(kStepTable, stretches[s], open[s], [&](const StepRow& stored) {
-          StepRow row = stored;
-          row.attempt = stretches[s].attempt;
-          return visit(row);
-        }));
+    FORESHOCK_ASSIGN_OR_RETURN(const bool more, reader.Read(kStepTable, stretches[s], open[s],
+                                                            [&](const model::StepRow& stored) {
+                                                              model::StepRow row = stored;
+                                                              row.attempt = stretches[s].attempt;
+                                                              return visit(row);
+                                                            }));
     if (!more) return absl::OkStatus();
   }
   return absl::OkStatus();

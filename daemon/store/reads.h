@@ -21,19 +21,20 @@ namespace foreshock::store {
 absl::Status ReadOpenReports(const ReadView& view, uint32_t run, uint32_t attempt,
                              const std::function<bool(const model::ShardReport&)>& visit);
 
-absl::StatusOr<std::vector<SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
-                                                  const SeriesFilter& filter);
+absl::StatusOr<std::vector<model::SeriesKey>> ReadSeries(const ReadView& view, uint32_t run,
+                                                         const SeriesFilter& filter);
 
-absl::Status ReadPoints(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
-                        const StepRange& range,
-                        const std::function<bool(size_t, const Point&)>& visit);
+absl::Status ReadPoints(const ReadView& view, uint32_t run,
+                        absl::Span<const model::SeriesKey> series, const StepRange& range,
+                        const std::function<bool(size_t, const model::Point&)>& visit);
 
 // `bucket_steps`: one that CheckBucketSteps lets pass.
-absl::Status ReadBuckets(const ReadView& view, uint32_t run, absl::Span<const SeriesKey> series,
-                         const StepRange& range, int64_t bucket_steps,
+absl::Status ReadBuckets(const ReadView& view, uint32_t run,
+                         absl::Span<const model::SeriesKey> series, const StepRange& range,
+                         int64_t bucket_steps,
                          const std::function<bool(size_t, const Bucket&)>& visit);
 
 absl::Status ReadSteps(const ReadView& view, uint32_t run, const StepRange& range,
-                       const std::function<bool(const StepRow&)>& visit);
+                       const std::function<bool(const model::StepRow&)>& visit);
 
 }  // namespace foreshock::store

@@ -104,8 +104,8 @@ absl::Status Pass::Run() {
 
 void Pass::LeaveAlone(const std::string& run, absl::string_view action, const absl::Status& why) {
   left_alone_.insert(run);
-  LogWarning("store", "retention leaves a run alone",
-             {{"run", run}, {"action", std::string(action)}, {"error", why.ToString()}});
+  base::LogWarning("store", "retention leaves a run alone",
+                   {{"run", run}, {"action", std::string(action)}, {"error", why.ToString()}});
 }
 
 absl::StatusOr<std::vector<RunFacts>> Pass::ReadFacts(uint64_t* store_bytes) {
@@ -132,11 +132,11 @@ absl::StatusOr<std::vector<RunFacts>> Pass::ReadFacts(uint64_t* store_bytes) {
 
 absl::Status Pass::Do(const RetentionStep& step) {
   const uint32_t run = ids_[step.run];
-  LogInfo("store", absl::StrCat("retention: ", NameOf(step.kind)),
-          {{"run", step.run},
-           {"because_of", std::string(step.reason)},
-           {"attempt", absl::StrCat(step.attempt)},
-           {"before_step", absl::StrCat(step.before_step)}});
+  base::LogInfo("store", absl::StrCat("retention: ", NameOf(step.kind)),
+                {{"run", step.run},
+                 {"because_of", std::string(step.reason)},
+                 {"attempt", absl::StrCat(step.attempt)},
+                 {"before_step", absl::StrCat(step.before_step)}});
   switch (step.kind) {
     case RetentionStep::Kind::kDownsample:
       // Only chunks are treated, so all that the run holds goes into chunks first.
@@ -165,8 +165,8 @@ absl::Status Pass::EmptyRun(const std::string& run) {
   parts_.folder->WaitForFold();
   const absl::Status reclaimed = Reclaim(*parts_.holder, removed.run, kEmptied);
   if (!reclaimed.ok()) {
-    LogWarning("store", "the space of an emptied run is given back later",
-               {{"run", run}, {"error", reclaimed.ToString()}});
+    base::LogWarning("store", "the space of an emptied run is given back later",
+                     {{"run", run}, {"error", reclaimed.ToString()}});
   }
   return absl::OkStatus();
 }
@@ -252,7 +252,7 @@ absl::Status Pass::ForChunks(uint32_t run, const RetentionStep& step, uint32_t f
                              int64_t after, Treat treat) {
   std::string cursor = ChunkBoundary(run, first_series, step.attempt, after);
   for (bool more = true; more;) {
-    MutexLock lock(parts_.folder->chunks_mutex());
+    base::MutexLock lock(parts_.folder->chunks_mutex());
     const uint64_t deletions = parts_.writer->deletions();
     FORESHOCK_ASSIGN_OR_RETURN(const ReadView view, ReadView::Of(*parts_.holder));
     family_ = view.database().family(Family::kChunks);
@@ -303,7 +303,7 @@ absl::Status Pass::MaybeReclaim(uint32_t run, const RetentionStep& step) {
 absl::StatusOr<RetentionResult> Retainer::Retain(const RetentionOptions& options, absl::Time now,
                                                  const DiskStore::RetentionHooks& hooks) {
   FORESHOCK_RETURN_IF_ERROR(writer_->CheckMayWrite());
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   Pass pass({holder_, writer_, folder_, &replaced_}, options, now, hooks);
   const absl::Status done = pass.Run();
   const RetentionResult& result = pass.result();

@@ -45,7 +45,7 @@ class Retainer {
   const DatabaseHolder* const holder_;
   Writer* const writer_;
   Folder* const folder_;
-  Mutex mutex_;  // held over a pass; taken before the folder's and the writer's
+  base::Mutex mutex_;  // held over a pass; taken before the folder's and the writer's
   // By run: bytes of rows that were replaced since the run's space was last given back.
   absl::flat_hash_map<uint32_t, uint64_t> replaced_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> points_downsampled_{0};

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 // 0: no such limit. Without any limit nothing is ever downsampled or dropped.
 struct RetentionOptions {
@@ -51,8 +51,6 @@ struct RetentionResult {
   uint64_t runs_deleted = 0;
   bool over_budget = false;  // after the pass, and nothing more may be dropped
 };
-
-namespace store {
 
 // A run that has not ended keeps so many newest steps raw, whatever the budget.
 inline constexpr int64_t kLiveRawSteps = 10'000;
@@ -96,5 +94,4 @@ std::optional<RetentionStep> NextRetentionStep(const RetentionOptions& options,
                                                absl::Span<const RunFacts> runs,
                                                uint64_t store_bytes, absl::Time now);
 
-}  // namespace store
-}  // namespace foreshock
+}  // namespace foreshock::store

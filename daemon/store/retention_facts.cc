@@ -26,11 +26,12 @@ bool SaysItEnded(v1::RunState state) {
 absl::StatusOr<int64_t> FirstYounger(const ReadView& view, uint32_t run, uint32_t attempt,
                                      int64_t first, int64_t last, absl::Time since) {
   int64_t found = last + 1;
-  FORESHOCK_RETURN_IF_ERROR(ReadSteps(view, run, {first, last, attempt}, [&](const StepRow& row) {
-    if (row.time_unix_ns != 0 && absl::FromUnixNanos(row.time_unix_ns) < since) return true;
-    found = row.step;
-    return false;
-  }));
+  FORESHOCK_RETURN_IF_ERROR(
+      ReadSteps(view, run, {first, last, attempt}, [&](const model::StepRow& row) {
+        if (row.time_unix_ns != 0 && absl::FromUnixNanos(row.time_unix_ns) < since) return true;
+        found = row.step;
+        return false;
+      }));
   return found;
 }
 
@@ -103,7 +104,7 @@ absl::StatusOr<int64_t> NewestTime(const ReadView& view, uint32_t run,
   int64_t newest = row.newest_unix_ns;
   const int64_t last = attempt.last_step();
   FORESHOCK_RETURN_IF_ERROR(
-      ReadSteps(view, run, {last, last, attempt.number()}, [&newest](const StepRow& step) {
+      ReadSteps(view, run, {last, last, attempt.number()}, [&newest](const model::StepRow& step) {
         newest = std::max(newest, step.time_unix_ns);
         return true;
       }));

@@ -6,7 +6,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 constexpr absl::Duration kJump = absl::Hours(1);
@@ -15,7 +15,7 @@ constexpr absl::Duration kHold = absl::Hours(24);
 }  // namespace
 
 RetentionWorker::RetentionWorker(DiskStore* store, const RetentionOptions& options,
-                                 const Clock* clock, DeleteRun delete_run)
+                                 const base::Clock* clock, DeleteRun delete_run)
     : store_(store),
       options_(options),
       clock_(clock),
@@ -27,7 +27,7 @@ RetentionWorker::RetentionWorker(DiskStore* store, const RetentionOptions& optio
 
 RetentionWorker::~RetentionWorker() {
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stop_ = true;
     changed_.NotifyAll();
   }
@@ -37,9 +37,10 @@ RetentionWorker::~RetentionWorker() {
 void RetentionWorker::Loop() {
   for (;;) {
     {
-      MutexLock lock(&mutex_);
-      const absl::Time next = SteadyNow() + options_.interval;
-      while (!stop_ && SteadyNow() < next) changed_.WaitFor(&mutex_, next - SteadyNow());
+      base::MutexLock lock(&mutex_);
+      const absl::Time next = base::SteadyNow() + options_.interval;
+      while (!stop_ && base::SteadyNow() < next)
+        changed_.WaitFor(&mutex_, next - base::SteadyNow());
       if (stop_) return;
     }
     if (ClockIsSteady()) Pass();
@@ -54,8 +55,8 @@ bool RetentionWorker::ClockIsSteady() {
   last_steady_ = steady;
   if (jump > kJump || jump < -kJump) {
     hold_until_ = steady + kHold;
-    LogWarning("store", "the clock has jumped; retention waits a day",
-               {{"by", absl::FormatDuration(jump)}});
+    base::LogWarning("store", "the clock has jumped; retention waits a day",
+                     {{"by", absl::FormatDuration(jump)}});
   }
   return steady >= hold_until_;
 }
@@ -63,31 +64,32 @@ bool RetentionWorker::ClockIsSteady() {
 void RetentionWorker::Pass() {
   const absl::StatusOr<RetentionResult> result =
       store_->Retain(options_, clock_->Now(), {.delete_run = delete_run_, .go_on = [this] {
-                                                 MutexLock lock(&mutex_);
+                                                 base::MutexLock lock(&mutex_);
                                                  return !stop_;
                                                }});
   if (absl::IsAborted(result.status())) return;  // the next pass goes on
   if (!result.ok()) {
-    LogEvery("retention", LogLevel::kWarning, "store", "retention failed; it is tried again",
-             {{"error", result.status().ToString()}});
+    base::LogEvery("retention", base::LogLevel::kWarning, "store",
+                   "retention failed; it is tried again", {{"error", result.status().ToString()}});
     return;
   }
   if (result->over_budget) {
-    LogEvery("over budget", LogLevel::kWarning, "store",
-             "the store is over its budget, and nothing that is left may go: pinned runs, and the "
-             "newest steps of runs that have not ended",
-             {{"bytes_max", absl::StrCat(options_.bytes_max)}});
+    base::LogEvery(
+        "over budget", base::LogLevel::kWarning, "store",
+        "the store is over its budget, and nothing that is left may go: pinned runs, and the "
+        "newest steps of runs that have not ended",
+        {{"bytes_max", absl::StrCat(options_.bytes_max)}});
   }
   if (result->chunks_downsampled + result->points_dropped + result->runs_emptied +
           result->runs_deleted ==
       0) {
     return;
   }
-  LogInfo("store", "retention done",
-          {{"points_downsampled", absl::StrCat(result->points_downsampled)},
-           {"points_dropped", absl::StrCat(result->points_dropped)},
-           {"runs_emptied", absl::StrCat(result->runs_emptied)},
-           {"runs_deleted", absl::StrCat(result->runs_deleted)}});
+  base::LogInfo("store", "retention done",
+                {{"points_downsampled", absl::StrCat(result->points_downsampled)},
+                 {"points_dropped", absl::StrCat(result->points_dropped)},
+                 {"runs_emptied", absl::StrCat(result->runs_emptied)},
+                 {"runs_deleted", absl::StrCat(result->runs_deleted)}});
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -14,7 +14,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/store/disk_store.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 // Makes a pass every options.interval; without limits there is no thread. The log says what it does
 // and what fails. After the clock has jumped by more than an hour it drops nothing for a day: the
@@ -24,7 +24,7 @@ class RetentionWorker {
   using DeleteRun = std::function<absl::Status(const std::string& run)>;
 
   // `store` and `clock` must outlive it.
-  RetentionWorker(DiskStore* store, const RetentionOptions& options, const Clock* clock,
+  RetentionWorker(DiskStore* store, const RetentionOptions& options, const base::Clock* clock,
                   DeleteRun delete_run);
   ~RetentionWorker();  // waits for the batch under way
 
@@ -36,17 +36,17 @@ class RetentionWorker {
 
   DiskStore* const store_;
   const RetentionOptions options_;
-  const Clock* const clock_;
+  const base::Clock* const clock_;
   const DeleteRun delete_run_;
 
   absl::Time last_now_;
   absl::Time last_steady_;
   absl::Time hold_until_ = absl::InfinitePast();
 
-  Mutex mutex_;
-  CondVar changed_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -25,8 +25,7 @@
 #include "daemon/store/usage.h"
 #include "daemon/store/writer.h"
 
-namespace foreshock {
-namespace store {
+namespace foreshock::store {
 namespace {
 
 // Joins the parts of the store. Reads go through a view each and take no lock. Locks are taken in
@@ -116,19 +115,19 @@ class RocksStore final : public DiskStore {
     return std::move(row).value_or(model::SilencesRow());
   }
 
-  absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
-                                                const SeriesFilter& filter) const override {
+  absl::StatusOr<std::vector<model::SeriesKey>> Series(const std::string& run,
+                                                       const SeriesFilter& filter) const override {
     return InRun(run,
                  [&](const ReadView& view, uint32_t id) { return ReadSeries(view, id, filter); });
   }
-  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
-                      const StepRange& range,
-                      const std::function<bool(size_t, const Point&)>& visit) const override {
+  absl::Status Points(
+      const std::string& run, absl::Span<const model::SeriesKey> series, const StepRange& range,
+      const std::function<bool(size_t, const model::Point&)>& visit) const override {
     return InRun(run, [&](const ReadView& view, uint32_t id) {
       return ReadPoints(view, id, series, range, visit);
     });
   }
-  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
+  absl::Status Buckets(const std::string& run, absl::Span<const model::SeriesKey> series,
                        const StepRange& range, int64_t bucket_steps,
                        const std::function<bool(size_t, const Bucket&)>& visit) const override {
     FORESHOCK_RETURN_IF_ERROR(CheckBucketSteps(bucket_steps));
@@ -141,7 +140,7 @@ class RocksStore final : public DiskStore {
                  [&](const ReadView& view, uint32_t id) { return ReadRawFrom(view, id, range); });
   }
   absl::Status Steps(const std::string& run, const StepRange& range,
-                     const std::function<bool(const StepRow&)>& visit) const override {
+                     const std::function<bool(const model::StepRow&)>& visit) const override {
     return InRun(
         run, [&](const ReadView& view, uint32_t id) { return ReadSteps(view, id, range, visit); });
   }
@@ -197,8 +196,8 @@ absl::StatusOr<uint64_t> RocksStore::DeleteRun(const std::string& run) {
   FORESHOCK_ASSIGN_OR_RETURN(const Writer::Removed removed, writer_.DeleteRun(run));
   folder_.WaitForFold();
   if (const absl::Status reclaimed = Reclaim(holder_, removed.run, kAllFamilies); !reclaimed.ok()) {
-    LogWarning("store", "the space of a deleted run is given back later",
-               {{"run", run}, {"error", reclaimed.ToString()}});
+    base::LogWarning("store", "the space of a deleted run is given back later",
+                     {{"run", run}, {"error", reclaimed.ToString()}});
   }
   return removed.series;
 }
@@ -249,8 +248,6 @@ absl::StatusOr<std::unique_ptr<DiskStore>> OpenRocksStore(const StoreOptions& op
   return store;
 }
 
-}  // namespace store
-
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options) {
   return store::OpenRocksStore(options, nullptr);
 }
@@ -259,4 +256,4 @@ absl::StatusOr<std::unique_ptr<DiskStore>> OpenDiskStore(const StoreOptions& opt
   return store::OpenRocksStore(options, nullptr);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

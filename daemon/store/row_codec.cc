@@ -48,28 +48,29 @@ bool DecodeFormat(absl::string_view row, uint32_t* format) {
   return row.empty();
 }
 
-Storage StoredAs(Storage storage, double value) {
-  const bool fits = storage == Storage::kF32   ? FitsF32(value)
-                    : storage == Storage::kI64 ? FitsI64(value)
-                                               : true;
-  return fits ? storage : Storage::kF64;
+model::Storage StoredAs(model::Storage storage, double value) {
+  const bool fits = storage == model::Storage::kF32   ? FitsF32(value)
+                    : storage == model::Storage::kI64 ? FitsI64(value)
+                                                      : true;
+  return fits ? storage : model::Storage::kF64;
 }
 
-double Kept(Storage storage, double value) {
-  return StoredAs(storage, value) == Storage::kF32 ? double{static_cast<float>(value)} : value;
+double Kept(model::Storage storage, double value) {
+  return StoredAs(storage, value) == model::Storage::kF32 ? double{static_cast<float>(value)}
+                                                          : value;
 }
 
-void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out) {
+void AppendPoint(model::Storage storage, double value, uint32_t flags, std::string* out) {
   out->push_back(static_cast<char>(storage));
   PutVarint(flags, out);
   switch (storage) {
-    case Storage::kF32:
+    case model::Storage::kF32:
       PutFixed(std::bit_cast<uint32_t>(static_cast<float>(value)), 4, out);
       break;
-    case Storage::kF64:
+    case model::Storage::kF64:
       PutFixed(std::bit_cast<uint64_t>(value), 8, out);
       break;
-    case Storage::kI64:
+    case model::Storage::kI64:
       PutFixed(static_cast<uint64_t>(static_cast<int64_t>(value)), 8, out);
       break;
   }
@@ -77,21 +78,21 @@ void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out
 
 bool TakePoint(absl::string_view* in, double* value, uint32_t* flags) {
   if (in->empty()) return false;
-  const auto storage = static_cast<Storage>(in->front());
+  const auto storage = static_cast<model::Storage>(in->front());
   in->remove_prefix(1);
   uint64_t bits = 0;
   if (!TakeVarint(kU32Max, in, &bits)) return false;
   *flags = static_cast<uint32_t>(bits);
   switch (storage) {
-    case Storage::kF32:
+    case model::Storage::kF32:
       if (!TakeFixed(4, in, &bits)) return false;
       *value = std::bit_cast<float>(static_cast<uint32_t>(bits));
       break;
-    case Storage::kF64:
+    case model::Storage::kF64:
       if (!TakeFixed(8, in, &bits)) return false;
       *value = std::bit_cast<double>(bits);
       break;
-    case Storage::kI64:
+    case model::Storage::kI64:
       if (!TakeFixed(8, in, &bits)) return false;
       *value = static_cast<double>(static_cast<int64_t>(bits));
       break;
@@ -101,33 +102,33 @@ bool TakePoint(absl::string_view* in, double* value, uint32_t* flags) {
   return std::isfinite(*value);
 }
 
-absl::Status CheckPoint(const ClosedStep& step, const Sample& sample) {
+absl::Status CheckPoint(const model::ClosedStep& step, const model::Sample& sample) {
   if (std::isfinite(sample.value)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("store: a point of ", sample.series.indicator,
                                           " at step ", step.row.step, " of run ", step.run, " is ",
                                           sample.value, "; only finite values are points"));
 }
 
-uint8_t StepBits(const StepRow& step) {
+uint8_t StepBits(const model::StepRow& step) {
   return (step.skipped ? kStepSkipped : 0) | (step.partial ? kStepPartial : 0) |
          (step.late ? kStepLate : 0);
 }
 
-bool SetStepBits(uint64_t bits, StepRow* step) {
+bool SetStepBits(uint64_t bits, model::StepRow* step) {
   step->skipped = (bits & kStepSkipped) != 0;
   step->partial = (bits & kStepPartial) != 0;
   step->late = (bits & kStepLate) != 0;
   return bits == StepBits(*step);
 }
 
-void AppendStep(const StepRow& step, std::string* out) {
+void AppendStep(const model::StepRow& step, std::string* out) {
   PutFixed(static_cast<uint64_t>(step.time_unix_ns), 8, out);
   PutVarint(step.tokens, out);
   PutVarint(step.ranks, out);
   out->push_back(static_cast<char>(StepBits(step)));
 }
 
-bool TakeStep(absl::string_view* in, StepRow* step) {
+bool TakeStep(absl::string_view* in, model::StepRow* step) {
   uint64_t time = 0;
   uint64_t ranks = 0;
   uint64_t bits = 0;

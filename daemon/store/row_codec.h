@@ -30,24 +30,24 @@ bool DecodeFormat(absl::string_view row, uint32_t* format);
 // it, f32 within 2^-24 relative, i64 exactly. A value that would overflow, vanish or lose more
 // precision (a float's subnormal, a fraction in a counter) is stored as f64. So a finite value
 // stays finite, and a nonzero one nonzero.
-Storage StoredAs(Storage storage, double value);
+model::Storage StoredAs(model::Storage storage, double value);
 // Returns the value that is read back.
-double Kept(Storage storage, double value);
+double Kept(model::Storage storage, double value);
 
 // One point: type, flags, value. `storage`: what StoredAs returned for the value.
-void AppendPoint(Storage storage, double value, uint32_t flags, std::string* out);
+void AppendPoint(model::Storage storage, double value, uint32_t flags, std::string* out);
 bool TakePoint(absl::string_view* in, double* value, uint32_t* flags);
 
 // Internal, naming run, step and series, if a sample of the step is not finite.
-absl::Status CheckPoint(const ClosedStep& step, const Sample& sample);
+absl::Status CheckPoint(const model::ClosedStep& step, const model::Sample& sample);
 
 // skipped, partial and late as the bits of one number. False: other bits are set.
-uint8_t StepBits(const StepRow& step);
-bool SetStepBits(uint64_t bits, StepRow* step);
+uint8_t StepBits(const model::StepRow& step);
+bool SetStepBits(uint64_t bits, model::StepRow* step);
 
 // The attempt and the step are in the key; they are not set here.
-void AppendStep(const StepRow& step, std::string* out);
-bool TakeStep(absl::string_view* in, StepRow* step);
+void AppendStep(const model::StepRow& step, std::string* out);
+bool TakeStep(absl::string_view* in, model::StepRow* step);
 
 std::string EncodeRun(uint32_t run, const model::RunRow& row);
 bool DecodeRun(absl::string_view row, uint32_t* run, model::RunRow* message);

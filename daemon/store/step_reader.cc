@@ -7,18 +7,18 @@
 
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 constexpr size_t kBlockSteps = 1024;
 
-using Steps = std::map<int64_t, ClosedStep>;
+using Steps = std::map<int64_t, model::ClosedStep>;
 
 absl::Status AddPoints(const Store& store, const std::string& run, StepRange range,
-                       const std::vector<SeriesKey>& all_series, Steps* steps) {
+                       const std::vector<model::SeriesKey>& all_series, Steps* steps) {
   range.first = steps->begin()->first;
   range.last = steps->rbegin()->first;
-  return store.Points(run, all_series, range, [&](size_t series, const Point& point) {
+  return store.Points(run, all_series, range, [&](size_t series, const model::Point& point) {
     const auto step = steps->find(point.step);
     if (step != steps->end() && step->second.row.attempt == point.attempt) {
       step->second.samples.push_back({all_series[series], point.value, point.flags});
@@ -30,16 +30,17 @@ absl::Status AddPoints(const Store& store, const std::string& run, StepRange ran
 }  // namespace
 
 absl::Status ReadClosedSteps(const Store& store, const std::string& run, const StepRange& range,
-                             const std::function<bool(const ClosedStep&)>& visit,
-                             const std::function<bool(const SeriesKey&)>& wanted) {
-  std::map<int64_t, StepRow> rows;
-  FORESHOCK_RETURN_IF_ERROR(store.Steps(run, range, [&rows](const StepRow& row) {
+                             const std::function<bool(const model::ClosedStep&)>& visit,
+                             const std::function<bool(const model::SeriesKey&)>& wanted) {
+  std::map<int64_t, model::StepRow> rows;
+  FORESHOCK_RETURN_IF_ERROR(store.Steps(run, range, [&rows](const model::StepRow& row) {
     rows[row.step] = row;
     return true;
   }));
-  FORESHOCK_ASSIGN_OR_RETURN(std::vector<SeriesKey> all_series, store.Series(run, {}));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::SeriesKey> all_series, store.Series(run, {}));
   if (wanted != nullptr) {
-    std::erase_if(all_series, [&wanted](const SeriesKey& series) { return !wanted(series); });
+    std::erase_if(all_series,
+                  [&wanted](const model::SeriesKey& series) { return !wanted(series); });
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> event_rows, store.Events(run));
   // By the (attempt, step) from which they hold.
@@ -56,7 +57,7 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
   for (auto row = rows.begin(); row != rows.end();) {
     block.clear();
     for (; row != rows.end() && block.size() < kBlockSteps; ++row) {
-      ClosedStep& step = block[row->first];
+      model::ClosedStep& step = block[row->first];
       step.run = run;
       step.row = row->second;
       const auto [first, last] = events.equal_range({row->second.attempt, row->first});
@@ -70,4 +71,4 @@ absl::Status ReadClosedSteps(const Store& store, const std::string& run, const S
   return absl::OkStatus();
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 template <typename T>
@@ -28,10 +28,10 @@ bool StoreBatch::empty() const {
          coactivation.empty() && judging.empty() && !silences.has_value();
 }
 
-bool SeriesFilter::Matches(const SeriesKey& key) const {
+bool SeriesFilter::Matches(const model::SeriesKey& key) const {
   return IndicatorMatches(indicator, key.indicator) && EmptyOrHas(layers, key.layer) &&
          (!unit.has_value() || *unit == key.unit) && EmptyOrHas(unit_ids, key.unit_id) &&
          (unit_name.empty() || unit_name == key.unit_name);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -21,7 +21,7 @@
 #include "daemon/model/shards.pb.h"
 #include "daemon/model/step.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 // Is applied in the order of its fields. A run that is named here but was never put gets a row with
 // its name alone.
@@ -44,7 +44,7 @@ struct StoreBatch {
   std::vector<OfAttempt<model::ShardReport>> reports;  // put: open statistics
   // Deletes the open statistics of every step <= row of the attempt.
   std::vector<OfAttempt<int64_t>> settled_steps;
-  std::vector<ClosedStep> steps;                                // put: step row and points
+  std::vector<model::ClosedStep> steps;                         // put: step row and points
   std::vector<OfRun<model::AlertRow>> alerts;                   // put
   std::vector<OfRun<model::EventRow>> events;                   // put
   std::vector<OfAttempt<model::CoactivationRow>> coactivation;  // put
@@ -66,11 +66,11 @@ struct StepRange {
 struct SeriesFilter {
   std::string indicator{};        // exact, or a prefix ending in '*'; empty: all
   std::vector<int32_t> layers{};  // empty: all
-  std::optional<Unit> unit{};
+  std::optional<model::Unit> unit{};
   std::vector<int64_t> unit_ids{};  // empty: all
   std::string unit_name{};          // empty: all
 
-  bool Matches(const SeriesKey& key) const;
+  bool Matches(const model::SeriesKey& key) const;
 };
 
 // Sums up a series over the steps [first_step, first_step + bucket_steps). Every field is about
@@ -147,28 +147,28 @@ class Store {
   virtual absl::StatusOr<model::SilencesRow> Silences() const = 0;
 
   // Returns all series of the run that match, sorted.
-  virtual absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
-                                                        const SeriesFilter& filter) const = 0;
+  virtual absl::StatusOr<std::vector<model::SeriesKey>> Series(
+      const std::string& run, const SeriesFilter& filter) const = 0;
   // Visits the points of each series in the given order, each in step order; `visit` gets the index
   // in `series`. An unknown series has no points. One call for many series is much cheaper than
   // many calls: points outside chunks lie by step, and are read once per call.
   virtual absl::Status Points(
-      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
-      const std::function<bool(size_t series, const Point& point)>& visit) const = 0;
+      const std::string& run, absl::Span<const model::SeriesKey> series, const StepRange& range,
+      const std::function<bool(size_t series, const model::Point& point)>& visit) const = 0;
   // Visits the same points as one Bucket per series and `bucket_steps` steps; empty buckets are
   // left out. Of a chunk that lies in one bucket it reads only the summary. Downsampled points are
   // parts of some steps (a sixteenth of a chunk, 64 steps where points are dense). A part counts
   // whole in the bucket of its first step, even if it is longer than the bucket; it is in the range
   // if its last step is. InvalidArgument unless bucket_steps is a power of two in [1, 2^62].
   virtual absl::Status Buckets(
-      const std::string& run, absl::Span<const SeriesKey> series, const StepRange& range,
+      const std::string& run, absl::Span<const model::SeriesKey> series, const StepRange& range,
       int64_t bucket_steps,
       const std::function<bool(size_t series, const Bucket& bucket)>& visit) const = 0;
   // Returns the first step of the range from which on all points are raw; range.first if all are.
   // Points before it may be downsampled, so that only Buckets has them, or dropped.
   virtual absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const = 0;
   virtual absl::Status Steps(const std::string& run, const StepRange& range,
-                             const std::function<bool(const StepRow&)>& visit) const = 0;
+                             const std::function<bool(const model::StepRow&)>& visit) const = 0;
 
   // Removes everything of a run and returns the number of its series. When it returns, the run is
   // gone for good and its space is given back. Other reads and writes go on meanwhile.
@@ -211,4 +211,4 @@ struct StoreOptions {
 // has open can be read as it is at this moment.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
-}  // namespace foreshock
+}  // namespace foreshock::store

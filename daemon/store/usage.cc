@@ -32,7 +32,7 @@ uint64_t IntProperty(const Database& database, Family family, const std::string&
   return value;
 }
 
-void AddTimes(const StepRow& step, Usage::Run* run) {
+void AddTimes(const model::StepRow& step, Usage::Run* run) {
   run->first_step = std::min(run->first_step.value_or(step.step), step.step);
   run->last_step = std::max(run->last_step.value_or(step.step), step.step);
   const int64_t time = step.time_unix_ns;
@@ -55,7 +55,7 @@ bool AddChunk(absl::string_view key, absl::string_view bytes, Usage::Run* run) {
   if (!DecodeChunkKey(key, &id)) return false;
   uint32_t count = 0;
   ChunkSummary summary;
-  std::vector<StepRow> steps;
+  std::vector<model::StepRow> steps;
   switch (KindOf(bytes)) {
     case ChunkKind::kPoints:
       AddRow(key, bytes, &run->raw);
@@ -71,7 +71,7 @@ bool AddChunk(absl::string_view key, absl::string_view bytes, Usage::Run* run) {
       AddRow(key, bytes, &run->steps);
       if (!DecodeStepChunk(bytes, id.window.first, &steps)) return false;
       run->step_rows += steps.size();
-      for (const StepRow& step : steps) AddTimes(step, run);
+      for (const model::StepRow& step : steps) AddTimes(step, run);
       return true;
     case ChunkKind::kNone:
       return false;

@@ -165,18 +165,18 @@ bool PutFractions(absl::Span<const double> values, std::string* out) {
 
 }  // namespace
 
-void PutValues(Storage storage, absl::Span<const double> values, std::string* out) {
+void PutValues(model::Storage storage, absl::Span<const double> values, std::string* out) {
   for (const double value : values) {
-    if (StoredAs(storage, value) != storage) storage = Storage::kF64;
+    if (StoredAs(storage, value) != storage) storage = model::Storage::kF64;
   }
   switch (storage) {
-    case Storage::kF32:
+    case model::Storage::kF32:
       if (!PutFractions(values, out)) PutBits<float>(values, out);
       break;
-    case Storage::kF64:
+    case model::Storage::kF64:
       PutBits<double>(values, out);
       break;
-    case Storage::kI64: {
+    case model::Storage::kI64: {
       out->push_back(static_cast<char>(Form::kInteger));
       std::vector<int64_t> column;
       column.reserve(values.size());

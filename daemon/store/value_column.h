@@ -13,7 +13,7 @@ namespace foreshock::store {
 
 // Takes at least one finite value, and keeps each as a point row of `storage` does (row_codec.h,
 // Kept). One value that has to be a double makes all of them doubles.
-void PutValues(Storage storage, absl::Span<const double> values, std::string* out);
+void PutValues(model::Storage storage, absl::Span<const double> values, std::string* out);
 // Cuts a column of values.size() finite values off the front of `in`; false: there is none.
 bool TakeValues(absl::string_view* in, absl::Span<double> values);
 

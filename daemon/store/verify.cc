@@ -32,18 +32,18 @@
 #include "rocksdb/metadata.h"
 #include "rocksdb/sst_file_reader.h"
 
-namespace foreshock {
-namespace store {
+namespace foreshock::store {
 namespace {
 
 constexpr absl::Duration kTellEvery = absl::Milliseconds(200);
 constexpr uint64_t kRowsPerTell = 4096;
 constexpr size_t kFileBlock = 1u << 20;
 
-std::string SeriesInWords(const SeriesKey& key) {
+std::string SeriesInWords(const model::SeriesKey& key) {
   std::string text = absl::StrCat("series ", key.indicator);
-  if (key.layer != kNoLayer) absl::StrAppend(&text, " layer ", key.layer);
-  if (key.unit != Unit::kNone) absl::StrAppend(&text, " ", UnitName(key.unit), " ", key.unit_id);
+  if (key.layer != model::kNoLayer) absl::StrAppend(&text, " layer ", key.layer);
+  if (key.unit != model::Unit::kNone)
+    absl::StrAppend(&text, " ", model::UnitName(key.unit), " ", key.unit_id);
   if (!key.unit_name.empty()) absl::StrAppend(&text, " ", key.unit_name);
   return text;
 }
@@ -92,8 +92,8 @@ class Verifier {
   struct RunRows {
     std::string name{};
     std::set<uint32_t> attempts{};
-    std::map<uint32_t, int64_t> raw_from{};  // by attempt
-    std::map<uint32_t, SeriesKey> series{};  // by id
+    std::map<uint32_t, int64_t> raw_from{};         // by attempt
+    std::map<uint32_t, model::SeriesKey> series{};  // by id
   };
   // A row that has been read; complaints name it.
   struct Row {
@@ -143,7 +143,7 @@ absl::StatusOr<VerifyResult> Verifier::Run() {
 }
 
 absl::Status Verifier::Tell(absl::string_view stage, uint64_t done, uint64_t total) {
-  const absl::Time now = SteadyNow();
+  const absl::Time now = base::SteadyNow();
   if (now < next_tell_ || callbacks_.progress == nullptr) return absl::OkStatus();
   next_tell_ = now + kTellEvery;
   if (callbacks_.progress({std::string(stage), done, std::max(done, total)})) {
@@ -176,7 +176,7 @@ std::string Verifier::InWords(Family family, absl::string_view key) const {
   ChunkId chunk;
   HeadId head;
   ReportId report;
-  SeriesKey series;
+  model::SeriesKey series;
   std::string name;
   if (id == kStoreRun) {
     return absl::StrCat(KindInWords(key[4]),
@@ -416,7 +416,7 @@ void Verifier::CheckFact(const Row& row) {
     key = EventKey(id, event.step(), message.attempt(), static_cast<uint32_t>(event.kind()),
                    event.name(), event.detail());
   } else if (kind == RowKind::kSeries) {
-    SeriesKey series;
+    model::SeriesKey series;
     uint32_t number = 0;
     if (!DecodeSeriesRowKey(row.key, &id, &series)) {
       return Complain(row, "its key is none of the store's");
@@ -481,7 +481,7 @@ void Verifier::CheckChunk(const Row& row) {
 }
 
 void Verifier::CheckSteps(const Row& row, const ChunkId& id) {
-  std::vector<StepRow> steps;
+  std::vector<model::StepRow> steps;
   if (!DecodeStepChunk(row.value, id.window.first, &steps)) {
     return Complain(row, "cannot be decoded");
   }
@@ -549,12 +549,10 @@ absl::StatusOr<VerifyResult> VerifyDatabase(const Database& database,
   return Verifier(database, callbacks).Run();
 }
 
-}  // namespace store
-
 absl::StatusOr<VerifyResult> VerifyDirectory(const std::string& directory,
                                              const VerifyCallbacks& callbacks) {
-  absl::StatusOr<std::unique_ptr<store::Database>> database = store::Database::Open(
-      {.directory = directory, .read_only = true}, nullptr, std::make_shared<store::DamageWatch>());
+  absl::StatusOr<std::unique_ptr<Database>> database = Database::Open(
+      {.directory = directory, .read_only = true}, nullptr, std::make_shared<DamageWatch>());
   if (database.ok()) return store::VerifyDatabase(**database, callbacks);
   if (!absl::IsDataLoss(database.status()) && !absl::IsInternal(database.status())) {
     return database.status();
@@ -567,4 +565,4 @@ absl::StatusOr<VerifyResult> VerifyDirectory(const std::string& directory,
   return result;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace foreshock {
+namespace foreshock::store {
 
 // One thing that is wrong.
 struct VerifyFinding {
@@ -53,12 +53,9 @@ struct VerifyResult {
 absl::StatusOr<VerifyResult> VerifyDirectory(const std::string& directory,
                                              const VerifyCallbacks& callbacks);
 
-namespace store {
-
 class Database;
 
 absl::StatusOr<VerifyResult> VerifyDatabase(const Database& database,
                                             const VerifyCallbacks& callbacks);
 
-}  // namespace store
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -30,7 +30,7 @@ Writer::Writer(const StoreOptions& options, rocksdb::Env* env, DamageWatch* dama
       batches_(options.precision) {}
 
 absl::Status Writer::Load() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return LoadLocked();
 }
 
@@ -61,8 +61,8 @@ void Writer::LoadHeads(const ReadView& view) {
                             heads.push_back({id.run, head.points(), series});
                             return true;
                           });
-  if (!read.ok()) LogError("store", "steps cannot be folded", {{"error", read.ToString()}});
-  fold_queue_->Reset(heads, SteadyNow());
+  if (!read.ok()) base::LogError("store", "steps cannot be folded", {{"error", read.ToString()}});
+  fold_queue_->Reset(heads, base::SteadyNow());
 }
 
 absl::Status Writer::CheckMayWrite() const {
@@ -77,7 +77,7 @@ absl::Status Writer::MakeWritable() {
   FORESHOCK_RETURN_IF_ERROR(ProbeWrite(options_.directory, kReopenBytes));
   FORESHOCK_RETURN_IF_ERROR(holder_->Reopen());
   FORESHOCK_RETURN_IF_ERROR(LoadLocked());
-  LogInfo("store", "writable again", {{"directory", options_.directory}});
+  base::LogInfo("store", "writable again", {{"directory", options_.directory}});
   writable_ = true;
   return absl::OkStatus();
 }
@@ -96,11 +96,11 @@ void Writer::TakeBack() {
   const absl::Status loaded = LoadLocked();
   if (loaded.ok()) return;
   writable_ = false;
-  LogError("store", "reading ids failed", {{"error", loaded.ToString()}});
+  base::LogError("store", "reading ids failed", {{"error", loaded.ToString()}});
 }
 
 absl::StatusOr<std::vector<uint32_t>> Writer::Write(const StoreBatch& batch) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   FORESHOCK_RETURN_IF_ERROR(MakeWritable());
   std::vector<FoldQueue::NewHead> heads;
   absl::Status status;
@@ -116,8 +116,8 @@ absl::StatusOr<std::vector<uint32_t>> Writer::Write(const StoreBatch& batch) {
   }
   series_ = batches_.series();
   ++batches_written_;
-  for (const ClosedStep& step : batch.steps) points_written_ += step.samples.size();
-  return fold_queue_->Add(heads, SteadyNow());
+  for (const model::ClosedStep& step : batch.steps) points_written_ += step.samples.size();
+  return fold_queue_->Add(heads, base::SteadyNow());
 }
 
 absl::Status Writer::Sync() {
@@ -129,7 +129,7 @@ absl::Status Writer::Sync() {
 }
 
 absl::StatusOr<Writer::Removed> Writer::DeleteRun(const std::string& name) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return Remove(name,
                 [&](const ReadView& view, uint32_t run, rocksdb::WriteBatch* rows)
                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<uint64_t> {
@@ -138,7 +138,7 @@ absl::StatusOr<Writer::Removed> Writer::DeleteRun(const std::string& name) {
 }
 
 absl::StatusOr<Writer::Removed> Writer::EmptyRun(const std::string& name) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return Remove(name,
                 [&](const ReadView& view, uint32_t run, rocksdb::WriteBatch* rows)
                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<uint64_t> {
@@ -180,7 +180,7 @@ absl::Status Writer::Commit(const Database& database, rocksdb::WriteBatch* batch
   // Also asked before the lock: a write that opens the database again holds it, and waits until
   // the caller gives its view back.
   FORESHOCK_RETURN_IF_ERROR(CalledOff(deletions));
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   FORESHOCK_RETURN_IF_ERROR(CalledOff(deletions));
   FORESHOCK_RETURN_IF_ERROR(Put(database, batch, /*sync=*/false));
   if (folded.heads > 0) fold_queue_->Folded(folded);

@@ -104,7 +104,7 @@ class Writer {
   DatabaseHolder* const holder_;
   FoldQueue* const fold_queue_;
 
-  Mutex mutex_;  // held over a write; reads never take it
+  base::Mutex mutex_;  // held over a write; reads never take it
   BatchWriter batches_ ABSL_GUARDED_BY(mutex_);
 
   std::atomic<uint64_t> deletions_{0};

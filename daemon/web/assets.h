@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace foreshock::web_internal {
+namespace foreshock::web::internal {
 
 struct Asset {
   absl::string_view name;  // "index.html"
@@ -16,4 +16,4 @@ struct Asset {
 // Empty where the web tools were missing at build time.
 absl::Span<const Asset> Assets();
 
-}  // namespace foreshock::web_internal
+}  // namespace foreshock::web::internal

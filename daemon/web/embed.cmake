@@ -16,7 +16,7 @@ file(WRITE ${OUTPUT} "// Made by daemon/web/embed.cmake.
 #pragma clang diagnostic ignored \"-Woverlength-strings\"
 #endif
 
-namespace foreshock::web_internal {
+namespace foreshock::web::internal {
 namespace {
 
 const Asset kAssets[] = {
@@ -28,5 +28,5 @@ const Asset kAssets[] = {
 
 absl::Span<const Asset> Assets() { return kAssets; }
 
-}  // namespace foreshock::web_internal
+}  // namespace foreshock::web::internal
 ")

@@ -1,7 +1,7 @@
 #include "daemon/web/assets.h"
 
-namespace foreshock::web_internal {
+namespace foreshock::web::internal {
 
 absl::Span<const Asset> Assets() { return {}; }
 
-}  // namespace foreshock::web_internal
+}  // namespace foreshock::web::internal

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/web/assets.h"
 
-namespace foreshock {
+namespace foreshock::web {
 namespace {
 
-using web_internal::Asset;
-using web_internal::Assets;
+using internal::Asset;
+using internal::Assets;
 
 constexpr const char* kViews[] = {"/",       "/runs",    "/run",   "/attention", "/router",
                                   "/alerts", "/compare", "/alert", "/rules",     "/daemon"};
@@ -31,7 +31,7 @@ constexpr absl::string_view kNotFound =
 
 // Only what this server hands out itself is loaded, run or asked, and nobody frames it. Styles are
 // set through the object model, which is not what 'unsafe-inline' is about.
-HttpResponse Page(const Asset& asset) {
+http::HttpResponse Page(const Asset& asset) {
   return {.content_type = std::string(asset.content_type),
           .body = std::string(asset.content),
           .headers = {{"Content-Security-Policy",
@@ -42,13 +42,13 @@ HttpResponse Page(const Asset& asset) {
                       {"Cross-Origin-Opener-Policy", "same-origin"}}};
 }
 
-HttpResponse NotFound(const HttpRequest& request) {
+http::HttpResponse NotFound(const http::HttpRequest& request) {
   if (absl::StartsWith(request.path, "/api/") || absl::StartsWith(request.path, "/-/")) {
-    return ErrorResponse(404, "NOT_FOUND",
-                         absl::StrCat("no page at '", request.path,
-                                      "'; docs/api.md lists what is below /api/v1/ and /-/"));
+    return http::ErrorResponse(404, "NOT_FOUND",
+                               absl::StrCat("no page at '", request.path,
+                                            "'; docs/api.md lists what is below /api/v1/ and /-/"));
   }
-  HttpResponse response =
+  http::HttpResponse response =
       Page({.name = "", .content_type = "text/html; charset=utf-8", .content = kNotFound});
   response.status = 404;
   return response;
@@ -56,26 +56,26 @@ HttpResponse NotFound(const HttpRequest& request) {
 
 }  // namespace
 
-void AddPageRoutes(HttpServer* server) {
+void AddPageRoutes(http::HttpServer* server) {
   const absl::Span<const Asset> assets = Assets();
   for (const Asset& asset : assets) {
     if (asset.name == "index.html") {
       for (const char* view : kViews) {
-        server->Handle("GET", view, [asset](const HttpRequest&) { return Page(asset); });
+        server->Handle("GET", view, [asset](const http::HttpRequest&) { return Page(asset); });
       }
       continue;
     }
     // index.html names them with a hash of their content.
-    server->Handle("GET", absl::StrCat("/web/", asset.name), [asset](const HttpRequest&) {
-      HttpResponse response = Page(asset);
+    server->Handle("GET", absl::StrCat("/web/", asset.name), [asset](const http::HttpRequest&) {
+      http::HttpResponse response = Page(asset);
       response.headers.emplace_back("Cache-Control", "public, max-age=31536000, immutable");
       return response;
     });
   }
   if (assets.empty()) {
     for (const char* view : kViews) {
-      server->Handle("GET", view, [](const HttpRequest&) {
-        return HttpResponse{.body = std::string(kNotBuilt)};
+      server->Handle("GET", view, [](const http::HttpRequest&) {
+        return http::HttpResponse{.body = std::string(kNotBuilt)};
       });
     }
   }
@@ -84,4 +84,4 @@ void AddPageRoutes(HttpServer* server) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::web

@@ -6,11 +6,11 @@
 
 #include "daemon/http/server.h"
 
-namespace foreshock {
+namespace foreshock::web {
 
 // GET (and HEAD) /, the path of every view, and the files below /web/. Any other path that is not
 // below /api/ or /-/ answers 404 with a page that says where to go. Where the page was not built a
 // plain text says so.
-void AddPageRoutes(HttpServer* server);
+void AddPageRoutes(http::HttpServer* server);
 
-}  // namespace foreshock
+}  // namespace foreshock::web

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/yaml/tree.h"
 
-namespace foreshock::yaml_internal {
+namespace foreshock::yaml::internal {
 namespace {
 
 // Ends the parse early: what follows would only repeat the problem.
@@ -256,4 +256,4 @@ void Parse(absl::string_view text, Tree* tree) {
   tree->root.name = "the document";
 }
 
-}  // namespace foreshock::yaml_internal
+}  // namespace foreshock::yaml::internal

@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace foreshock::yaml_internal {
+namespace foreshock::yaml::internal {
 
 struct Mark {
   int line = 1;    // from 1
@@ -52,4 +52,4 @@ inline constexpr int kDepthMax = 64;
 // `broken` is set.
 void Parse(absl::string_view text, Tree* tree);
 
-}  // namespace foreshock::yaml_internal
+}  // namespace foreshock::yaml::internal

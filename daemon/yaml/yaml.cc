@@ -14,11 +14,11 @@
 #include "absl/strings/strip.h"
 #include "daemon/yaml/tree.h"
 
-namespace foreshock {
+namespace foreshock::yaml {
 
-using yaml_internal::Kind;
-using yaml_internal::Tree;
-using yaml_internal::Value;
+using internal::Kind;
+using internal::Tree;
+using internal::Value;
 
 namespace {
 
@@ -159,13 +159,13 @@ absl::Status ReadYamlFile(const std::string& path, std::string* text) {
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be opened"));
-  std::string bytes(yaml_internal::kTextBytesMax + 1, '\0');
+  std::string bytes(internal::kTextBytesMax + 1, '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (file.bad()) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read"));
   bytes.resize(static_cast<size_t>(file.gcount()));
-  if (bytes.size() > yaml_internal::kTextBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": larger than ", yaml_internal::kTextBytesMax, " bytes, the most that is allowed"));
+  if (bytes.size() > internal::kTextBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than ", internal::kTextBytesMax,
+                                                   " bytes, the most that is allowed"));
   }
   *text = std::move(bytes);
   return absl::OkStatus();
@@ -377,7 +377,7 @@ void UnknownKeys(const Value& value, const std::string& name,
 YamlDocument::YamlDocument(absl::string_view name, absl::string_view text)
     : tree_(std::make_unique<Tree>()) {
   tree_->file = std::string(name);
-  yaml_internal::Parse(text, tree_.get());
+  internal::Parse(text, tree_.get());
 }
 
 YamlDocument::~YamlDocument() = default;
@@ -416,4 +416,4 @@ absl::Status YamlDocument::status() const {
   return absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::yaml

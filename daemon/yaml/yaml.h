@@ -27,7 +27,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-namespace foreshock {
+namespace foreshock::yaml {
 
 // Inclusive.
 template <typename T>
@@ -36,10 +36,10 @@ struct YamlRange {
   T max;
 };
 
-namespace yaml_internal {
+namespace internal {
 struct Tree;
 struct Value;
-}  // namespace yaml_internal
+}  // namespace internal
 
 // A place in a document, or the place where something is absent. Cheap to copy; lives as long as
 // its document. A getter on an absent node returns the fallback; on a wrong value it records an
@@ -87,17 +87,17 @@ class YamlNode {
 
  private:
   friend class YamlDocument;
-  YamlNode(yaml_internal::Tree* tree, const yaml_internal::Value* value,
-           const yaml_internal::Value* parent, std::string name)
+  YamlNode(internal::Tree* tree, const internal::Value* value, const internal::Value* parent,
+           std::string name)
       : tree_(tree), value_(value), parent_(parent), name_(std::move(name)) {}
 
   const std::string* Scalar(absl::string_view expected) const;
   void WrongType(absl::string_view expected) const;
 
-  yaml_internal::Tree* tree_;
-  const yaml_internal::Value* value_;   // nullptr: absent
-  const yaml_internal::Value* parent_;  // where an absent node would be
-  std::string name_;                    // for messages: "`for`", "item 2 of `rules`"
+  internal::Tree* tree_;
+  const internal::Value* value_;   // nullptr: absent
+  const internal::Value* parent_;  // where an absent node would be
+  std::string name_;               // for messages: "`for`", "item 2 of `rules`"
 };
 
 class YamlDocument {
@@ -118,7 +118,7 @@ class YamlDocument {
   absl::Status status() const;
 
  private:
-  std::unique_ptr<yaml_internal::Tree> tree_;
+  std::unique_ptr<internal::Tree> tree_;
 };
 
 // The text of a file, or the reason why it could not be read (NotFound, PermissionDenied,
@@ -128,4 +128,4 @@ absl::Status ReadYamlFile(const std::string& path, std::string* text);
 // The word of `known` nearest to `word` if it looks like a typo of it, else "".
 absl::string_view NearestWord(absl::string_view word, absl::Span<const std::string> known);
 
-}  // namespace foreshock
+}  // namespace foreshock::yaml

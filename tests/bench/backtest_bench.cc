@@ -11,14 +11,14 @@
 #include "daemon/backtest/capture_steps.h"
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 constexpr char kCapture[] = "tests/data/captures/f_attn_201.fscap";
 
-std::shared_ptr<const RuleSet> Pack() {
+std::shared_ptr<const rules::RuleSet> Pack() {
   const std::vector<std::string> files = {"rules/default.yaml", "rules/signatures.yaml"};
-  const auto rules = LoadRules(files);
+  const auto rules = rules::LoadRules(files);
   FORESHOCK_CHECK(rules.ok());
   return *rules;
 }
@@ -28,8 +28,8 @@ void BM_Capture(benchmark::State& state) {
   const auto rules = Pack();
   int64_t samples = 0;
   for (auto _ : state) {
-    Backtest backtest(rules);
-    FORESHOCK_CHECK(ReadCaptureSteps(kCapture, nullptr, &backtest).ok());
+    backtest::Backtest backtest(rules);
+    FORESHOCK_CHECK(backtest::ReadCaptureSteps(kCapture, nullptr, &backtest).ok());
     samples += static_cast<int64_t>(backtest.Finish().samples);
   }
   state.SetItemsProcessed(samples);
@@ -37,35 +37,35 @@ void BM_Capture(benchmark::State& state) {
 BENCHMARK(BM_Capture)->Unit(benchmark::kMillisecond);
 
 // The steps of the capture, kept in memory.
-class Kept final : public StepSink {
+class Kept final : public backtest::StepSink {
  public:
   void BeginAttempt(const std::string& run, const v1::ModelShape& model,
-                    const AttemptStart& attempt) override {
+                    const rules::AttemptStart& attempt) override {
     run_ = run;
     model_ = model;
     attempt_ = attempt;
   }
-  void OnStep(const ClosedStep& step) override { steps_.push_back(step); }
+  void OnStep(const model::ClosedStep& step) override { steps_.push_back(step); }
 
-  void Replay(StepSink* sink) const {
+  void Replay(backtest::StepSink* sink) const {
     sink->BeginAttempt(run_, model_, attempt_);
-    for (const ClosedStep& step : steps_) sink->OnStep(step);
+    for (const model::ClosedStep& step : steps_) sink->OnStep(step);
   }
 
  private:
   std::string run_;
   v1::ModelShape model_;
-  AttemptStart attempt_;
-  std::vector<ClosedStep> steps_;
+  rules::AttemptStart attempt_;
+  std::vector<model::ClosedStep> steps_;
 };
 
 void BM_Judging(benchmark::State& state) {
   const auto rules = Pack();
   Kept kept;
-  FORESHOCK_CHECK(ReadCaptureSteps(kCapture, nullptr, &kept).ok());
+  FORESHOCK_CHECK(backtest::ReadCaptureSteps(kCapture, nullptr, &kept).ok());
   int64_t samples = 0;
   for (auto _ : state) {
-    Backtest backtest(rules);
+    backtest::Backtest backtest(rules);
     kept.Replay(&backtest);
     samples += static_cast<int64_t>(backtest.Finish().samples);
   }
@@ -74,4 +74,4 @@ void BM_Judging(benchmark::State& state) {
 BENCHMARK(BM_Judging)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench

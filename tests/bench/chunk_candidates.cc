@@ -34,29 +34,31 @@
 #include "rocksdb/table.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock::store {
+namespace foreshock::bench {
 namespace {
 
 constexpr size_t kPointsMax = 1024;
 
 struct Chunk {
   std::string key;
-  Storage storage = Storage::kF32;
+  model::Storage storage = model::Storage::kF32;
   int64_t start = 0;
-  std::vector<ChunkPoint> points;
+  std::vector<store::ChunkPoint> points;
 };
 using Column = std::vector<int64_t>;
 
-class Collector : public StepSink {
+class Collector : public backtest::StepSink {
  public:
   explicit Collector(bool declared) : declared_(declared) {}
-  void BeginAttempt(const std::string&, const v1::ModelShape&, const AttemptStart&) override {}
-  void OnStep(const ClosedStep& step) override {
-    for (const Sample& sample : step.samples) {
+  void BeginAttempt(const std::string&, const v1::ModelShape&,
+                    const rules::AttemptStart&) override {}
+  void OnStep(const model::ClosedStep& step) override {
+    for (const model::Sample& sample : step.samples) {
       const std::string& id = sample.series.indicator;
-      const double value = declared_ ? RoundTo(PrecisionOf(id), sample.value) : sample.value;
+      const double value =
+          declared_ ? store::RoundTo(model::PrecisionOf(id), sample.value) : sample.value;
       series_[{sample.series, step.row.attempt}].push_back(
-          {step.row.step, Kept(StorageOf(id), value), sample.flags});
+          {step.row.step, store::Kept(model::StorageOf(id), value), sample.flags});
     }
   }
 
@@ -65,7 +67,7 @@ class Collector : public StepSink {
     for (const auto& [series, points] : series_) {
       std::string key;
       for (const uint32_t part : {run, ++number, series.second}) PutBigEndian(part, 4, &key);
-      Split(key, StorageOf(series.first.indicator), 0, 32, points, chunks);
+      Split(key, model::StorageOf(series.first.indicator), 0, 32, points, chunks);
     }
   }
 
@@ -73,8 +75,8 @@ class Collector : public StepSink {
   static void PutBigEndian(uint64_t value, int bytes, std::string* out) {
     for (int i = bytes - 1; i >= 0; --i) out->push_back(static_cast<char>(value >> (8 * i)));
   }
-  static void Split(const std::string& key, Storage storage, int64_t start, int exponent,
-                    absl::Span<const ChunkPoint> points, std::vector<Chunk>* chunks) {
+  static void Split(const std::string& key, model::Storage storage, int64_t start, int exponent,
+                    absl::Span<const store::ChunkPoint> points, std::vector<Chunk>* chunks) {
     if (points.empty()) return;
     if (points.size() > kPointsMax) {
       const int64_t middle = start + (int64_t{1} << (exponent - 1));
@@ -91,13 +93,13 @@ class Collector : public StepSink {
   }
 
   const bool declared_;
-  std::map<std::pair<SeriesKey, uint32_t>, std::vector<ChunkPoint>> series_;
+  std::map<std::pair<model::SeriesKey, uint32_t>, std::vector<store::ChunkPoint>> series_;
 };
 
 // What the others do with values: their bits as float32, or as doubles where one does not fit.
 int WordBytes(const Chunk& chunk) {
-  for (const ChunkPoint& point : chunk.points) {
-    if (StoredAs(Storage::kF32, point.value) != Storage::kF32) return 8;
+  for (const store::ChunkPoint& point : chunk.points) {
+    if (store::StoredAs(model::Storage::kF32, point.value) != model::Storage::kF32) return 8;
   }
   return 4;
 }
@@ -114,29 +116,30 @@ double FromWord(int bytes, uint64_t word) {
 std::string Frame(const Chunk& chunk, const std::function<void(int, std::string*)>& values) {
   std::string row;
   const int bytes = WordBytes(chunk);
-  PutVarint(chunk.points.size(), &row);
-  PutFixed(static_cast<uint64_t>(bytes), 1, &row);
+  store::PutVarint(chunk.points.size(), &row);
+  store::PutFixed(static_cast<uint64_t>(bytes), 1, &row);
   Column steps;
   Column flags;
-  for (const ChunkPoint& point : chunk.points) {
+  for (const store::ChunkPoint& point : chunk.points) {
     steps.push_back(point.step - chunk.start);
     flags.push_back(point.flags);
   }
-  PutColumn(steps, &row);
-  PutColumn(flags, &row);
+  store::PutColumn(steps, &row);
+  store::PutColumn(flags, &row);
   values(bytes, &row);
   return row;
 }
 
-void Unframe(absl::string_view row, int64_t start, std::vector<ChunkPoint>* points,
+void Unframe(absl::string_view row, int64_t start, std::vector<store::ChunkPoint>* points,
              const std::function<void(int, absl::string_view, std::vector<uint64_t>*)>& values) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  FORESHOCK_CHECK(TakeVarint(kU32Max, &row, &count) && TakeFixed(1, &row, &bytes));
+  FORESHOCK_CHECK(store::TakeVarint(store::kU32Max, &row, &count) &&
+                  store::TakeFixed(1, &row, &bytes));
   Column steps(count);
   Column flags(count);
-  FORESHOCK_CHECK(TakeColumn(&row, absl::MakeSpan(steps)) &&
-                  TakeColumn(&row, absl::MakeSpan(flags)));
+  FORESHOCK_CHECK(store::TakeColumn(&row, absl::MakeSpan(steps)) &&
+                  store::TakeColumn(&row, absl::MakeSpan(flags)));
   std::vector<uint64_t> words(count);
   values(static_cast<int>(bytes), row, &words);
   for (size_t i = 0; i < count; ++i) {
@@ -150,22 +153,22 @@ std::string EncodeGorilla(const Chunk& chunk) {
   std::string row;
   const int bytes = WordBytes(chunk);
   const int size_bits = bytes == 4 ? 5 : 6;
-  PutVarint(chunk.points.size(), &row);
-  PutFixed(static_cast<uint64_t>(bytes), 1, &row);
+  store::PutVarint(chunk.points.size(), &row);
+  store::PutFixed(static_cast<uint64_t>(bytes), 1, &row);
   Column flags;
-  for (const ChunkPoint& point : chunk.points) flags.push_back(point.flags);
-  PutColumn(flags, &row);
-  BitWriter bits(&row);
+  for (const store::ChunkPoint& point : chunk.points) flags.push_back(point.flags);
+  store::PutColumn(flags, &row);
+  store::BitWriter bits(&row);
   int64_t step = chunk.start;
   int64_t difference = 0;
   uint64_t word = 0;
   int leading = -1;
   int trailing = 0;
-  for (const ChunkPoint& point : chunk.points) {
+  for (const store::ChunkPoint& point : chunk.points) {
     const int64_t change = point.step - step - difference;
     difference += change;
     step = point.step;
-    const uint64_t zigzag = ZigZag(change);
+    const uint64_t zigzag = store::ZigZag(change);
     if (zigzag == 0) {
       bits.Put(0, 1);
     } else {
@@ -188,34 +191,37 @@ std::string EncodeGorilla(const Chunk& chunk) {
       bits.Put(static_cast<uint64_t>(8 * bytes - leading - trailing - 1), size_bits);
     }
     const int width = 8 * bytes - leading - trailing;
-    bits.Put((changed >> trailing) & kU32Max, std::min(width, 32));
+    bits.Put((changed >> trailing) & store::kU32Max, std::min(width, 32));
     if (width > 32) bits.Put(changed >> trailing >> 32, width - 32);
   }
   bits.Finish();
   return row;
 }
 
-uint64_t Take(int count, BitReader* bits) {
+uint64_t Take(int count, store::BitReader* bits) {
   const uint64_t value = bits->Peek() & ((uint64_t{1} << count) - 1);
   bits->Skip(count);
   return value;
 }
 
-void DecodeGorilla(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeGorilla(const Chunk& chunk, absl::string_view row,
+                   std::vector<store::ChunkPoint>* points) {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  FORESHOCK_CHECK(TakeVarint(kU32Max, &row, &count) && TakeFixed(1, &row, &bytes));
+  FORESHOCK_CHECK(store::TakeVarint(store::kU32Max, &row, &count) &&
+                  store::TakeFixed(1, &row, &bytes));
   Column flags(count);
-  FORESHOCK_CHECK(TakeColumn(&row, absl::MakeSpan(flags)));
+  FORESHOCK_CHECK(store::TakeColumn(&row, absl::MakeSpan(flags)));
   const int size_bits = bytes == 4 ? 5 : 6;
-  BitReader bits(row);
+  store::BitReader bits(row);
   int64_t step = chunk.start;
   int64_t difference = 0;
   uint64_t word = 0;
   int width = 0;
   int trailing = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (Take(1, &bits) != 0) difference += UnZigZag(Take(Take(1, &bits) != 0 ? 32 : 7, &bits));
+    if (Take(1, &bits) != 0)
+      difference += store::UnZigZag(Take(Take(1, &bits) != 0 ? 32 : 7, &bits));
     step += difference;
     if (Take(1, &bits) != 0) {
       if (Take(1, &bits) != 0) {
@@ -257,7 +263,8 @@ std::string EncodePlanes(const Chunk& chunk) {
   return Frame(chunk, [&](int bytes, std::string* row) { *row += Planes(chunk, bytes); });
 }
 
-void DecodePlanes(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
+void DecodePlanes(const Chunk& chunk, absl::string_view row,
+                  std::vector<store::ChunkPoint>* points) {
   Unframe(row, chunk.start, points, FromPlanes);
 }
 
@@ -270,7 +277,7 @@ std::string EncodeZstd(const Chunk& chunk) {
   });
 }
 
-void DecodeZstd(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeZstd(const Chunk& chunk, absl::string_view row, std::vector<store::ChunkPoint>* points) {
   Unframe(row, chunk.start, points,
           [](int bytes, absl::string_view in, std::vector<uint64_t>* words) {
             std::string planes(words->size() * static_cast<size_t>(bytes), '\0');
@@ -287,14 +294,14 @@ std::string EncodeBlocks(const Chunk& chunk) {
   return Frame(chunk, [&](int bytes, std::string* row) {
     std::vector<uint64_t> residuals;
     uint64_t last = 0;
-    for (const ChunkPoint& point : chunk.points) {
+    for (const store::ChunkPoint& point : chunk.points) {
       const uint64_t word = ToWord(bytes, point.value);
       const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
       const uint64_t mapped = (word & sign) != 0 ? ~(word ^ sign) : word;
-      residuals.push_back(ZigZag(static_cast<int64_t>(mapped - last)));
+      residuals.push_back(store::ZigZag(static_cast<int64_t>(mapped - last)));
       last = mapped;
     }
-    BitWriter bits(row);
+    store::BitWriter bits(row);
     for (size_t begin = 0; begin < residuals.size(); begin += kBlock) {
       const auto block = absl::MakeSpan(residuals).subspan(begin, kBlock);
       uint64_t any = 0;
@@ -302,7 +309,7 @@ std::string EncodeBlocks(const Chunk& chunk) {
       const int width = std::bit_width(any);
       bits.Put(static_cast<uint64_t>(width), 7);
       for (const uint64_t residual : block) {
-        bits.Put(residual & kU32Max, std::min(width, 32));
+        bits.Put(residual & store::kU32Max, std::min(width, 32));
         if (width > 32) bits.Put(residual >> 32, width - 32);
       }
     }
@@ -310,17 +317,18 @@ std::string EncodeBlocks(const Chunk& chunk) {
   });
 }
 
-void DecodeBlocks(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
+void DecodeBlocks(const Chunk& chunk, absl::string_view row,
+                  std::vector<store::ChunkPoint>* points) {
   Unframe(row, chunk.start, points,
           [](int bytes, absl::string_view in, std::vector<uint64_t>* words) {
-            BitReader bits(in);
+            store::BitReader bits(in);
             uint64_t mapped = 0;
             int width = 0;
             for (size_t i = 0; i < words->size(); ++i) {
               if (i % kBlock == 0) width = static_cast<int>(Take(7, &bits));
               uint64_t residual = Take(std::min(width, 32), &bits);
               if (width > 32) residual |= Take(width - 32, &bits) << 32;
-              mapped += static_cast<uint64_t>(UnZigZag(residual));
+              mapped += static_cast<uint64_t>(store::UnZigZag(residual));
               const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
               (*words)[i] = static_cast<int64_t>(mapped) < 0 ? (~mapped) | sign : mapped;
             }
@@ -329,16 +337,16 @@ void DecodeBlocks(const Chunk& chunk, absl::string_view row, std::vector<ChunkPo
 
 // (e) What the store does.
 std::string EncodeOurs(const Chunk& chunk) {
-  return EncodeChunk(chunk.storage, chunk.start, chunk.points);
+  return store::EncodeChunk(chunk.storage, chunk.start, chunk.points);
 }
-void DecodeOurs(const Chunk& chunk, absl::string_view row, std::vector<ChunkPoint>* points) {
-  FORESHOCK_CHECK(DecodeChunk(row, chunk.start, points));
+void DecodeOurs(const Chunk& chunk, absl::string_view row, std::vector<store::ChunkPoint>* points) {
+  FORESHOCK_CHECK(store::DecodeChunk(row, chunk.start, points));
 }
 
 struct Candidate {
   const char* name;
   std::string (*encode)(const Chunk&);
-  void (*decode)(const Chunk&, absl::string_view, std::vector<ChunkPoint>*);
+  void (*decode)(const Chunk&, absl::string_view, std::vector<store::ChunkPoint>*);
 };
 constexpr Candidate kCandidates[] = {
     {"(a) Gorilla XOR", EncodeGorilla, DecodeGorilla},
@@ -349,7 +357,7 @@ constexpr Candidate kCandidates[] = {
 };
 
 double StoredBytes(const std::vector<Chunk>& chunks, const std::vector<std::string>& rows) {
-  TempDir directory;
+  support::TempDir directory;
   rocksdb::Options options;
   options.create_if_missing = true;
   options.compression = rocksdb::kZSTD;
@@ -362,7 +370,7 @@ double StoredBytes(const std::vector<Chunk>& chunks, const std::vector<std::stri
   for (size_t i = 0; i < chunks.size(); ++i) {
     const uint64_t checksum = std::hash<std::string>()(rows[i]);  // as hard to compress as one
     std::string value = rows[i];
-    PutFixed(checksum & kU32Max, 4, &value);
+    store::PutFixed(checksum & store::kU32Max, 4, &value);
     FORESHOCK_CHECK(db->Put({}, chunks[i].key, value).ok());
   }
   FORESHOCK_CHECK(db->Flush({}).ok() && db->CompactRange({}, nullptr, nullptr).ok());
@@ -378,7 +386,7 @@ void Measure(const Candidate& candidate, const std::vector<Chunk>& chunks, doubl
   const double begin = Seconds();
   for (const Chunk& chunk : chunks) rows.push_back(candidate.encode(chunk));
   const double encoded = Seconds();
-  std::vector<ChunkPoint> back;
+  std::vector<store::ChunkPoint> back;
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < chunks.size(); ++i) {
@@ -404,7 +412,7 @@ void Main(int argc, char** argv) {
   std::vector<Chunk> chunks;
   for (int i = declared ? 2 : 1; i < argc; ++i) {
     Collector collector(declared);
-    const auto totals = ReadCaptureSteps(argv[i], nullptr, &collector);
+    const auto totals = backtest::ReadCaptureSteps(argv[i], nullptr, &collector);
     if (!totals.ok()) std::fprintf(stderr, "%s\n", totals.status().ToString().c_str());
     collector.AppendChunks(static_cast<uint32_t>(i), &chunks);
   }
@@ -417,7 +425,7 @@ void Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace foreshock::store
+}  // namespace foreshock::bench
 
 int main(int argc, char** argv) {
   foreshock::store::Main(argc, argv);

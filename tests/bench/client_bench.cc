@@ -16,7 +16,7 @@
 #include "foreshock/client.h"
 #include "tests/unit/client/fake_daemon.h"
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 double Micros(clockid_t clock) {
@@ -46,9 +46,9 @@ double Quantile(std::vector<double>& values, double q) {
 
 void PushReport(benchmark::State& state, bool daemon_present) {
   WarmHeap();
-  FakeDaemon daemon;
+  client_internal::FakeDaemon daemon;
   // Takes everything and keeps nothing.
-  daemon.OnStream([](FakeStream& stream) {
+  daemon.OnStream([](client_internal::FakeStream& stream) {
     stream.HelloAck(0);
     v1::PushRequest request;
     while (stream.call.Read(&request)) stream.Ack(request.report().seq());
@@ -96,4 +96,4 @@ BENCHMARK(BM_PushDaemonAbsent)->Arg(64 << 10)->Iterations(1'000);
 BENCHMARK(BM_PushDaemonPresent)->Arg(0)->Arg(4 << 10)->Arg(64 << 10)->Iterations(10'000);
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench

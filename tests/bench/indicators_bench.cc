@@ -29,7 +29,7 @@ void dsyevd_(const char*, const char*, const int*, double*, const int*, double*,
              const int*, int*, const int*, int*);
 }
 
-namespace foreshock {
+namespace foreshock::bench {
 
 double EigenSoftmaxEntropyV3(const double* scores, size_t tokens, size_t experts);
 double EigenSoftmaxEntropyV4(const double* scores, size_t tokens, size_t experts);
@@ -103,7 +103,7 @@ void OpenBlasFirstOrder(const Values& a, const Values& b, Values* eigenvalues) {
           &liwork, &info);
 }
 
-void KernelFirstOrder(const Kernels& kernels, const Values& a, const Values& b,
+void KernelFirstOrder(const indicators::Kernels& kernels, const Values& a, const Values& b,
                       Values* eigenvalues) {
   Values ga(kN * kN), gb(kN * kN), work(kN * kN), product(kN * kN);
   kernels.gram(a.data(), kD, kN, ga.data());
@@ -114,10 +114,10 @@ void KernelFirstOrder(const Kernels& kernels, const Values& a, const Values& b,
   kernels.symmetric_eigenvalues(product.data(), kN, work.data(), eigenvalues->data());
 }
 
-const Kernels* SetOf(benchmark::State& state) {
-  const Kernels* sets[3];
+const indicators::Kernels* SetOf(benchmark::State& state) {
+  const indicators::Kernels* sets[3];
   const auto index = static_cast<size_t>(state.range(0));
-  if (index >= KernelSets(sets)) {
+  if (index >= indicators::KernelSets(sets)) {
     state.SkipWithError("not on this processor");
     return nullptr;
   }
@@ -127,7 +127,7 @@ const Kernels* SetOf(benchmark::State& state) {
 
 // First-order spectrum of one head from factors, exponent 2, against OpenBLAS.
 void BM_FirstOrderFromFactors(benchmark::State& state) {
-  const Kernels* kernels = SetOf(state);
+  const indicators::Kernels* kernels = SetOf(state);
   if (kernels == nullptr) return;
   openblas_set_num_threads(1);
   const Values a = Gaussian(kD * kN, 1.0 / 64, 1), b = Gaussian(kD * kN, 1.0 / 64, 2);
@@ -137,7 +137,7 @@ void BM_FirstOrderFromFactors(benchmark::State& state) {
       [&] { OpenBlasFirstOrder(a, b, &theirs); });
   double difference = 0;
   const auto entropy = [](const Values& lambda) {
-    return SpectrumOfEigenvalues(lambda, 0, kN, 2.3e-16, 0).entropy();
+    return indicators::SpectrumOfEigenvalues(lambda, 0, kN, 2.3e-16, 0).entropy();
   };
   difference = std::abs(entropy(mine) / entropy(theirs) - 1);
   state.counters["entropy_difference"] = difference;
@@ -152,7 +152,7 @@ BENCHMARK(BM_FirstOrderFromFactors)
 
 // Parts of it, ours over OpenBLAS.
 void BM_Gram(benchmark::State& state) {
-  const Kernels* kernels = SetOf(state);
+  const indicators::Kernels* kernels = SetOf(state);
   if (kernels == nullptr) return;
   openblas_set_num_threads(1);
   const Values a = Gaussian(kD * kN, 1.0 / 64, 1);
@@ -166,7 +166,7 @@ void BM_Gram(benchmark::State& state) {
 BENCHMARK(BM_Gram)->Arg(1)->Arg(2)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 void BM_Eigenvalues(benchmark::State& state) {
-  const Kernels* kernels = SetOf(state);
+  const indicators::Kernels* kernels = SetOf(state);
   if (kernels == nullptr) return;
   openblas_set_num_threads(1);
   const Values a = Gaussian(kD * kN, 1.0 / 64, 1);
@@ -192,7 +192,7 @@ BENCHMARK(BM_Eigenvalues)->Arg(1)->Arg(2)->UseManualTime()->Unit(benchmark::kMil
 struct Head {
   Values q = Gaussian(kD * kR, 0.02, 1), k = Gaussian(kD * kR, 0.02, 2);
   Values dq = Gaussian(kD * kR, 2e-5, 3), dk = Gaussian(kD * kR, 2e-5, 4);
-  QkWindow window() const {
+  indicators::QkWindow window() const {
     return {
         .q = q.data(), .k = k.data(), .delta_q = dq.data(), .delta_k = dk.data(), .d = kD, .r = kR};
   }
@@ -201,7 +201,7 @@ struct Head {
 // All five spectra, both exponents, gate and norms: what the daemon does with a QkFactors head.
 void BM_AllSpectraFromFactors(benchmark::State& state) {
   const Head head;
-  for (auto _ : state) benchmark::DoNotOptimize(SpectraFromFactors(head.window()));
+  for (auto _ : state) benchmark::DoNotOptimize(indicators::SpectraFromFactors(head.window()));
 }
 BENCHMARK(BM_AllSpectraFromFactors)->Unit(benchmark::kMillisecond);
 
@@ -211,7 +211,7 @@ void BM_AllSpectraFromSteepFactors(benchmark::State& state) {
   for (size_t c = 0; c < kR; ++c) {
     for (size_t i = 0; i < kD; ++i) head.dq[i + c * kD] *= std::exp(-0.2 * static_cast<double>(c));
   }
-  for (auto _ : state) benchmark::DoNotOptimize(SpectraFromFactors(head.window()));
+  for (auto _ : state) benchmark::DoNotOptimize(indicators::SpectraFromFactors(head.window()));
 }
 BENCHMARK(BM_AllSpectraFromSteepFactors)->Unit(benchmark::kMillisecond);
 
@@ -223,15 +223,15 @@ void BM_AllSpectraFromGram(benchmark::State& state) {
   for (double x : head.q) a.push_back(x / 16);
   for (double x : head.k) b.push_back(x / 64);
   for (double x : head.dk) b.push_back(x * 16);
-  QkGrams grams{.gram_a = Values(kN * kN),
-                .gram_b = Values(kN * kN),
-                .a = 1.0 / 64,
-                .q = 16,
-                .d = kD,
-                .r = kR};
-  GetKernels().gram(a.data(), kD, kN, grams.gram_a.data());
-  GetKernels().gram(b.data(), kD, kN, grams.gram_b.data());
-  for (auto _ : state) benchmark::DoNotOptimize(SpectraFromGrams(grams));
+  indicators::QkGrams grams{.gram_a = Values(kN * kN),
+                            .gram_b = Values(kN * kN),
+                            .a = 1.0 / 64,
+                            .q = 16,
+                            .d = kD,
+                            .r = kR};
+  indicators::GetKernels().gram(a.data(), kD, kN, grams.gram_a.data());
+  indicators::GetKernels().gram(b.data(), kD, kN, grams.gram_b.data());
+  for (auto _ : state) benchmark::DoNotOptimize(indicators::SpectraFromGrams(grams));
 }
 BENCHMARK(BM_AllSpectraFromGram)->Unit(benchmark::kMillisecond);
 
@@ -239,10 +239,10 @@ constexpr size_t kTokens = 4096, kExperts = 256;
 
 // Target: twice Eigen's softmax-and-entropy, built for the same instruction set.
 void BM_Gates(benchmark::State& state) {
-  const Kernels* kernels = SetOf(state);
+  const indicators::Kernels* kernels = SetOf(state);
   if (kernels == nullptr) return;
   const Values scores = Gaussian(kTokens * kExperts, 2, 7);
-  Values scratch(GateScratchDoubles(kExperts)), p_sum(kExperts), margins(kTokens);
+  Values scratch(indicators::GateScratchDoubles(kExperts)), p_sum(kExperts), margins(kTokens);
   std::vector<int64_t> counts(kExperts);
   const auto yardstick =
       std::string(kernels->name) == "v4" ? EigenSoftmaxEntropyV4 : EigenSoftmaxEntropyV3;
@@ -250,7 +250,7 @@ void BM_Gates(benchmark::State& state) {
   Compare(
       state,
       [&] {
-        GateTask task;
+        indicators::GateTask task;
         task.scores = scores.data();
         task.tokens = kTokens;
         task.experts = kExperts;
@@ -286,13 +286,14 @@ void BM_SummariseGatesBf16(benchmark::State& state) {
     tensor->mutable_data()->push_back(static_cast<char>(bits >> 16));
     tensor->mutable_data()->push_back(static_cast<char>(bits >> 24));
   }
-  const Sender sender;
-  const StreamNames names;
-  Snapshots snapshots({});
+  const indicators::Sender sender;
+  const model::StreamNames names;
+  indicators::Snapshots snapshots({});
   const auto ours = [&] {
     model::StepShards shards;
     benchmark::DoNotOptimize(
-        Summarise(summary, {.sender = sender, .names = names}, &snapshots, &shards).ok());
+        indicators::Summarise(summary, {.sender = sender, .names = names}, &snapshots, &shards)
+            .ok());
   };
   Compare(state, ours, [&] {
     benchmark::DoNotOptimize(EigenSoftmaxEntropyV3(scores.data(), kTokens, kExperts));
@@ -301,4 +302,4 @@ void BM_SummariseGatesBf16(benchmark::State& state) {
 BENCHMARK(BM_SummariseGatesBf16)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench

@@ -37,7 +37,7 @@
 
 extern char** environ;
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 constexpr uint32_t kTokens = 128;
@@ -146,7 +146,7 @@ class Process {
   std::string address_;
 };
 
-std::unique_ptr<Process> StartDaemon(const Settings& settings, const TempDir& dir) {
+std::unique_ptr<Process> StartDaemon(const Settings& settings, const support::TempDir& dir) {
   const std::string address_file = dir.File("address");
   return std::make_unique<Process>(
       std::vector<std::string>{settings.foreshockd, "--data-dir", dir.File("data"), "--listen-grpc",
@@ -157,7 +157,7 @@ std::unique_ptr<Process> StartDaemon(const Settings& settings, const TempDir& di
       address_file);
 }
 
-std::unique_ptr<Process> StartBare(const Settings& settings, const TempDir& dir) {
+std::unique_ptr<Process> StartBare(const Settings& settings, const support::TempDir& dir) {
   const std::string address_file = dir.File("address");
   return std::make_unique<Process>(
       std::vector<std::string>{settings.self, "--bare-server", address_file}, address_file);
@@ -256,13 +256,13 @@ void BenchIngest(const Settings& settings) {
   std::vector<double> bare_rate, bare_cpu, rate, cpu;
   for (int round = 0; round < settings.rounds; ++round) {
     {
-      const TempDir dir;
+      const support::TempDir dir;
       const IngestResult result = MeasureIngest(settings, *StartBare(settings, dir));
       bare_rate.push_back(result.messages_per_second);
       bare_cpu.push_back(result.server_cpu_us);
     }
     {
-      const TempDir dir;
+      const support::TempDir dir;
       const IngestResult result = MeasureIngest(settings, *StartDaemon(settings, dir));
       rate.push_back(result.messages_per_second);
       cpu.push_back(result.server_cpu_us);
@@ -316,7 +316,7 @@ bool Fires(v1::QueryService::Stub* query, const std::string& run) {
 void BenchLatency(const Settings& settings) {
   constexpr uint32_t kRanks = 8;
   constexpr int64_t kSteps = 5;
-  const TempDir dir;
+  const support::TempDir dir;
   const auto daemon = StartDaemon(settings, dir);
   const auto channel = Connect(*daemon);
   const auto push = v1::IngestService::NewStub(channel);
@@ -353,7 +353,7 @@ void BenchLatency(const Settings& settings) {
 }
 
 void BenchMemory(const Settings& settings) {
-  const TempDir dir;
+  const support::TempDir dir;
   const auto daemon = StartDaemon(settings, dir);
   absl::SleepFor(absl::Seconds(2));
   std::printf("idle daemon, default rules\n  resident %.1f MiB (target < 64 MiB)\n",
@@ -395,6 +395,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench
 
-int main(int argc, char** argv) { return foreshock::Main(argc, argv); }
+int main(int argc, char** argv) { return foreshock::bench::Main(argc, argv); }

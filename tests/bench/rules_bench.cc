@@ -10,45 +10,46 @@
 #include "daemon/base/check.h"
 #include "daemon/rules/evaluator.h"
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 // What a step of a model of `layers` layers, 16 heads and 128 experts leaves: scalars and load at
 // every step, spectra and gates with a snapshot.
-ClosedStep Step(int64_t step, int layers, bool snapshot) {
-  ClosedStep closed;
+model::ClosedStep Step(int64_t step, int layers, bool snapshot) {
+  model::ClosedStep closed;
   closed.run = "bench";
   closed.row.attempt = 1;
   closed.row.step = step;
   closed.row.tokens = 4 << 20;
-  const auto add = [&closed, step](const char* indicator, int layer, Unit unit, int64_t id,
+  const auto add = [&closed, step](const char* indicator, int layer, model::Unit unit, int64_t id,
                                    double level) {
     const double wave = 0.01 * std::sin(0.7 * static_cast<double>(step) + layer + 3.0 * id);
     closed.samples.push_back({{indicator, layer, unit, id, ""}, level * (1 + wave), 0});
   };
   for (int layer = 0; layer < layers && snapshot; ++layer) {
     for (int head = 0; head < 16; ++head) {
-      closed.samples.push_back({{"attn.delta.window_steps", layer, Unit::kHead, head, ""}, 50, 0});
-      add("attn.delta2.entropy_ratio_l1", layer, Unit::kHead, head, 0.8);
-      add("attn.delta2.relative_norm", layer, Unit::kHead, head, 0.05);
-      add("attn.delta_k.entropy_ratio_l1", layer, Unit::kHead, head, 0.8);
-      add("attn.delta_q.entropy_ratio_l1", layer, Unit::kHead, head, 0.8);
-      add("attn.logits.max", layer, Unit::kHead, head, 20);
+      closed.samples.push_back(
+          {{"attn.delta.window_steps", layer, model::Unit::kHead, head, ""}, 50, 0});
+      add("attn.delta2.entropy_ratio_l1", layer, model::Unit::kHead, head, 0.8);
+      add("attn.delta2.relative_norm", layer, model::Unit::kHead, head, 0.05);
+      add("attn.delta_k.entropy_ratio_l1", layer, model::Unit::kHead, head, 0.8);
+      add("attn.delta_q.entropy_ratio_l1", layer, model::Unit::kHead, head, 0.8);
+      add("attn.logits.max", layer, model::Unit::kHead, head, 20);
     }
-    add("router.token_entropy_ratio", layer, Unit::kNone, 0, 0.7);
-    add("router.weight_relative_norm", layer, Unit::kNone, 0, 0.01);
+    add("router.token_entropy_ratio", layer, model::Unit::kNone, 0, 0.7);
+    add("router.weight_relative_norm", layer, model::Unit::kNone, 0, 0.01);
   }
   for (int layer = 0; layer < layers; ++layer) {
-    add("load.entropy_ratio", layer, Unit::kNone, 0, 0.95);
+    add("load.entropy_ratio", layer, model::Unit::kNone, 0, 0.95);
     for (int expert = 0; expert < 128; ++expert) {
-      add("load.share", layer, Unit::kExpert, expert, 1);
+      add("load.share", layer, model::Unit::kExpert, expert, 1);
     }
   }
   for (const char* name : {"train.grad_norm", "train.grad_norm_k", "train.grad_norm_q"}) {
-    add(name, kNoLayer, Unit::kNone, 0, 1);
+    add(name, model::kNoLayer, model::Unit::kNone, 0, 1);
   }
-  add("train.loss", kNoLayer, Unit::kNone, 0, 2);
-  closed.samples.push_back({{"train.lr", kNoLayer, Unit::kNone, 0, ""}, 1e-3, 0});
+  add("train.loss", model::kNoLayer, model::Unit::kNone, 0, 2);
+  closed.samples.push_back({{"train.lr", model::kNoLayer, model::Unit::kNone, 0, ""}, 1e-3, 0});
   return closed;
 }
 
@@ -57,16 +58,16 @@ void BM_DefaultPack(benchmark::State& state) {
   const int layers = static_cast<int>(state.range(0));
   const int64_t every = state.range(1);
   const std::vector<std::string> files = {"rules/default.yaml", "rules/signatures.yaml"};
-  const auto rules = LoadRules(files);
+  const auto rules = rules::LoadRules(files);
   FORESHOCK_CHECK(rules.ok());
   // One cycle of steps, numbered anew as time goes on.
-  std::vector<ClosedStep> cycle;
+  std::vector<model::ClosedStep> cycle;
   for (int64_t step = 0; step < every; ++step) cycle.push_back(Step(step, layers, step == 0));
-  Evaluator evaluator(*rules, "bench", v1::ModelShape());
+  rules::Evaluator evaluator(*rules, "bench", v1::ModelShape());
   evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
   int64_t step = 0;
   const auto next = [&]() -> size_t {
-    ClosedStep& closed = cycle[static_cast<size_t>(step % every)];
+    model::ClosedStep& closed = cycle[static_cast<size_t>(step % every)];
     closed.row.step = step++;
     benchmark::DoNotOptimize(evaluator.Evaluate(closed));
     return closed.samples.size();
@@ -81,4 +82,4 @@ void BM_DefaultPack(benchmark::State& state) {
 BENCHMARK(BM_DefaultPack)->Args({4, 10})->Args({48, 50})->Args({48, 1});
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench

@@ -16,7 +16,7 @@
 #include "daemon/store/store.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 constexpr int kSeries = 500;  // as a model of 16 layers of heads and experts, thinned
@@ -24,11 +24,13 @@ constexpr int64_t kSteps = 1000;
 constexpr int64_t kPlotSteps = 1'000'000;
 constexpr int kManySeries = 100'000;
 
-SeriesKey NthHead(int n) { return {"attn.delta2.entropy", n / 32, Unit::kHead, n % 32, ""}; }
+model::SeriesKey NthHead(int n) {
+  return {"attn.delta2.entropy", n / 32, model::Unit::kHead, n % 32, ""};
+}
 
 // One closed step of values that wander as indicators do.
-ClosedStep Step(int64_t step, int series) {
-  ClosedStep closed;
+model::ClosedStep Step(int64_t step, int series) {
+  model::ClosedStep closed;
   closed.run = "bench";
   closed.row.attempt = 1;
   closed.row.step = step;
@@ -45,8 +47,8 @@ ClosedStep Step(int64_t step, int series) {
   return closed;
 }
 
-StoreBatch Batch(int64_t first, int64_t last, int series) {
-  StoreBatch batch;
+store::StoreBatch Batch(int64_t first, int64_t last, int series) {
+  store::StoreBatch batch;
   model::AttemptRow attempt;
   attempt.set_number(1);
   attempt.set_first_step(0);
@@ -56,23 +58,25 @@ StoreBatch Batch(int64_t first, int64_t last, int series) {
   return batch;
 }
 
-StoreOptions Options(const TempDir& directory) { return {.directory = directory.File("data")}; }
+store::StoreOptions Options(const support::TempDir& directory) {
+  return {.directory = directory.File("data")};
+}
 
-std::unique_ptr<Store> Open(const TempDir& directory) {
-  auto store = OpenStore(Options(directory));
+std::unique_ptr<store::Store> Open(const support::TempDir& directory) {
+  auto store = store::OpenStore(Options(directory));
   FORESHOCK_CHECK(store.ok());
   return *std::move(store);
 }
 
 // As the daemon writes: a step a batch.
-void Fill(Store* store) {
+void Fill(store::Store* store) {
   for (int64_t step = 0; step < kSteps; ++step) {
     FORESHOCK_CHECK(store->Write(Batch(step, step, kSeries)).ok());
   }
 }
 
 // The bytes of a closed store once the log is in tables and the tables are compacted.
-uint64_t CompactedBytes(const TempDir& directory) {
+uint64_t CompactedBytes(const support::TempDir& directory) {
   {
     const auto database =
         store::Database::Open(Options(directory), nullptr, std::make_shared<store::DamageWatch>());
@@ -94,15 +98,15 @@ uint64_t CompactedBytes(const TempDir& directory) {
 
 // A run from its first step to its last, and the folds of all its points: CPU of all threads.
 void BM_AppendAndFold(benchmark::State& state) {
-  std::vector<StoreBatch> batches;
+  std::vector<store::StoreBatch> batches;
   for (int64_t step = 0; step < kSteps; ++step) batches.push_back(Batch(step, step, kSeries));
   uint64_t bytes = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    TempDir directory;
+    support::TempDir directory;
     auto store = Open(directory);
     state.ResumeTiming();
-    for (const StoreBatch& batch : batches) FORESHOCK_CHECK(store->Write(batch).ok());
+    for (const store::StoreBatch& batch : batches) FORESHOCK_CHECK(store->Write(batch).ok());
     FORESHOCK_CHECK(store->Fold("bench").ok());
     state.PauseTiming();
     store.reset();
@@ -116,12 +120,12 @@ BENCHMARK(BM_AppendAndFold)->Iterations(2)->MeasureProcessCPUTime()->Unit(benchm
 
 // What a write costs its caller; folds go on beside it.
 void BM_Append(benchmark::State& state) {
-  TempDir directory;
+  support::TempDir directory;
   const auto store = Open(directory);
   int64_t step = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    const StoreBatch batch = Batch(step, step, kSeries);
+    const store::StoreBatch batch = Batch(step, step, kSeries);
     ++step;
     state.ResumeTiming();
     FORESHOCK_CHECK(store->Write(batch).ok());
@@ -132,17 +136,17 @@ BENCHMARK(BM_Append)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
 
 // One series after the other, from chunks (1) or from heads (0).
 void BM_Scan(benchmark::State& state) {
-  TempDir directory;
+  support::TempDir directory;
   const auto store = Open(directory);
   Fill(store.get());
   if (state.range(0) == 1) FORESHOCK_CHECK(store->Fold("bench").ok());
-  std::vector<SeriesKey> series;
+  std::vector<model::SeriesKey> series;
   for (int n = 0; n < kSeries; ++n) series.push_back(NthHead(n));
   int64_t points = 0;
   for (auto _ : state) {
     FORESHOCK_CHECK(store
                         ->Points("bench", series, {},
-                                 [&points](size_t, const Point&) {
+                                 [&points](size_t, const model::Point&) {
                                    ++points;
                                    return true;
                                  })
@@ -154,7 +158,7 @@ BENCHMARK(BM_Scan)->ArgName("chunks")->Arg(1)->Arg(0)->Unit(benchmark::kMillisec
 
 // About 1 000 buckets of a series of 10^6 steps, the first read after a reopen.
 void BM_PlotAfterReopen(benchmark::State& state) {
-  TempDir directory;
+  support::TempDir directory;
   auto store = Open(directory);
   constexpr int64_t kAtOnce = 1000;
   for (int64_t step = 0; step < kPlotSteps; step += kAtOnce) {
@@ -170,7 +174,7 @@ void BM_PlotAfterReopen(benchmark::State& state) {
     state.ResumeTiming();
     FORESHOCK_CHECK(store
                         ->Buckets("bench", {NthHead(2)}, {}, 1024,
-                                  [&buckets](size_t, const Bucket&) {
+                                  [&buckets](size_t, const store::Bucket&) {
                                     ++buckets;
                                     return true;
                                   })
@@ -182,13 +186,13 @@ BENCHMARK(BM_PlotAfterReopen)->Iterations(10)->Unit(benchmark::kMillisecond);
 
 // Opens a store that is closed anew with `fill` before each round: as after kill -9, nothing but
 // the log holds the last points.
-void TimeOpen(benchmark::State& state, absl::FunctionRef<void(Store*)> fill) {
+void TimeOpen(benchmark::State& state, absl::FunctionRef<void(store::Store*)> fill) {
   for (auto _ : state) {
     state.PauseTiming();
-    const TempDir directory;
+    const support::TempDir directory;
     fill(Open(directory).get());
     state.ResumeTiming();
-    std::unique_ptr<Store> store = Open(directory);
+    std::unique_ptr<store::Store> store = Open(directory);
     state.PauseTiming();
     store.reset();
     state.ResumeTiming();
@@ -200,7 +204,7 @@ BENCHMARK(BM_Reopen)->Iterations(3)->Unit(benchmark::kMillisecond);
 
 // 100 000 series, 10 steps of them folded and 10 in the log.
 void BM_ReopenManySeries(benchmark::State& state) {
-  TimeOpen(state, [](Store* store) {
+  TimeOpen(state, [](store::Store* store) {
     for (int64_t step = 0; step < 20; ++step) {
       FORESHOCK_CHECK(store->Write(Batch(step, step, kManySeries)).ok());
       if (step == 9) FORESHOCK_CHECK(store->Fold("bench").ok());
@@ -210,4 +214,4 @@ void BM_ReopenManySeries(benchmark::State& state) {
 BENCHMARK(BM_ReopenManySeries)->Iterations(3)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench

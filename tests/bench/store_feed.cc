@@ -48,7 +48,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
 
-namespace foreshock {
+namespace foreshock::bench {
 namespace {
 
 constexpr int kRounds = 5;  // repetitions of a short read
@@ -68,7 +68,7 @@ static_assert(sizeof(Record) == 20);
 struct FedSeries {
   std::string run;
   uint32_t attempt = 0;
-  SeriesKey key;
+  model::SeriesKey key;
 };
 
 double CpuSeconds(clockid_t clock) {
@@ -117,7 +117,7 @@ std::vector<FedSeries> ReadSeries(const std::string& folder) {
     FORESHOCK_CHECK(
         absl::SimpleAtoi(cells[1], &one.attempt) && absl::SimpleAtoi(cells[3], &one.key.layer) &&
         absl::SimpleAtoi(cells[4], &unit) && absl::SimpleAtoi(cells[5], &one.key.unit_id));
-    one.key.unit = static_cast<Unit>(unit);
+    one.key.unit = static_cast<model::Unit>(unit);
   }
   return series;
 }
@@ -133,19 +133,19 @@ std::vector<Record> ReadRecords(const std::string& folder) {
 }
 
 // Numbers the series and keeps the points of captures.
-class Collect final : public StepSink {
+class Collect final : public backtest::StepSink {
  public:
   void BeginAttempt(const std::string& run, const v1::ModelShape&,
-                    const AttemptStart& attempt) override {
+                    const rules::AttemptStart& attempt) override {
     run_ = run;
     attempt_ = attempt.number;
   }
-  void OnStep(const ClosedStep& step) override {
-    for (const Sample& sample : step.samples) {
+  void OnStep(const model::ClosedStep& step) override {
+    for (const model::Sample& sample : step.samples) {
       const auto [it, added] = numbers_.try_emplace({run_, attempt_, sample.series},
                                                     static_cast<uint32_t>(numbers_.size()));
       if (added) {
-        const SeriesKey& key = sample.series;
+        const model::SeriesKey& key = sample.series;
         series_ +=
             absl::StrCat(run_, "\t", attempt_, "\t", key.indicator, "\t", key.layer, "\t",
                          static_cast<int>(key.unit), "\t", key.unit_id, "\t", key.unit_name, "\n");
@@ -169,7 +169,7 @@ class Collect final : public StepSink {
  private:
   std::string run_;
   uint32_t attempt_ = 0;
-  absl::flat_hash_map<std::tuple<std::string, uint32_t, SeriesKey>, uint32_t> numbers_;
+  absl::flat_hash_map<std::tuple<std::string, uint32_t, model::SeriesKey>, uint32_t> numbers_;
   std::string series_;
   std::vector<Record> records_;
 };
@@ -177,7 +177,7 @@ class Collect final : public StepSink {
 int Points(const std::string& folder, const std::vector<std::string>& captures) {
   Collect collect;
   for (const std::string& capture : captures) {
-    const auto totals = ReadCaptureSteps(capture, nullptr, &collect);
+    const auto totals = backtest::ReadCaptureSteps(capture, nullptr, &collect);
     if (!totals.ok()) {
       std::fprintf(stderr, "%s: %s\n", capture.c_str(), totals.status().ToString().c_str());
       return 1;
@@ -187,9 +187,9 @@ int Points(const std::string& folder, const std::vector<std::string>& captures) 
   return 0;
 }
 
-std::unique_ptr<Store> Open(const std::string& directory,
-                            Precision precision = Precision::kLossless) {
-  auto store = OpenStore({.directory = directory, .precision = precision});
+std::unique_ptr<store::Store> Open(const std::string& directory,
+                                   store::Precision precision = store::Precision::kLossless) {
+  auto store = store::OpenStore({.directory = directory, .precision = precision});
   if (!store.ok()) std::fprintf(stderr, "%s\n", store.status().ToString().c_str());
   FORESHOCK_CHECK(store.ok());
   return *std::move(store);
@@ -197,9 +197,9 @@ std::unique_ptr<Store> Open(const std::string& directory,
 
 // The closed step of each run and attempt in `records`, which are of one step, as the daemon
 // commits them.
-StoreBatch BatchOf(absl::Span<const Record> records, const std::vector<FedSeries>& series,
-                   std::map<std::pair<std::string, uint32_t>, model::AttemptRow>* attempts) {
-  StoreBatch batch;
+store::StoreBatch BatchOf(absl::Span<const Record> records, const std::vector<FedSeries>& series,
+                          std::map<std::pair<std::string, uint32_t>, model::AttemptRow>* attempts) {
+  store::StoreBatch batch;
   absl::flat_hash_map<std::pair<std::string, uint32_t>, size_t> places;
   for (const Record& record : records) {
     const FedSeries& one = series[record.series];
@@ -210,7 +210,7 @@ StoreBatch BatchOf(absl::Span<const Record> records, const std::vector<FedSeries
       if (!attempt.has_first_step()) attempt.set_first_step(record.step);
       attempt.set_last_step(record.step);
       batch.attempts.push_back({one.run, attempt});
-      ClosedStep& step = batch.steps.emplace_back();
+      model::ClosedStep& step = batch.steps.emplace_back();
       step.run = one.run;
       step.row.attempt = one.attempt;
       step.row.step = record.step;
@@ -228,8 +228,8 @@ int Append(const std::string& directory, const std::string& points, const std::s
   const std::vector<Record> records = ReadRecords(points);
   const size_t batches_max = how == "sync" ? kSyncedBatches : records.size();
   std::map<std::pair<std::string, uint32_t>, model::AttemptRow> attempts;
-  const auto store =
-      Open(directory, how == "declared" ? Precision::kDeclared : Precision::kLossless);
+  const auto store = Open(
+      directory, how == "declared" ? store::Precision::kDeclared : store::Precision::kLossless);
   const double cpu_begun = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
   double making = 0;
   double wall = 0;
@@ -237,7 +237,7 @@ int Append(const std::string& directory, const std::string& points, const std::s
   size_t written = 0;
   for (auto begin = records.begin(); begin != records.end() && batches < batches_max;) {
     const double making_begun = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
-    std::vector<StoreBatch> made;
+    std::vector<store::StoreBatch> made;
     for (size_t count = 0; begin != records.end() && count < kMadePoints && batches < batches_max;
          ++batches) {
       const auto end = std::find_if(begin, records.end(), [&begin](const Record& record) {
@@ -250,7 +250,7 @@ int Append(const std::string& directory, const std::string& points, const std::s
     }
     making += CpuSeconds(CLOCK_THREAD_CPUTIME_ID) - making_begun;
     const absl::Time wall_begun = absl::Now();
-    for (const StoreBatch& batch : made) {
+    for (const store::StoreBatch& batch : made) {
       FORESHOCK_CHECK(store->Write(batch).ok());
       if (how == "sync") FORESHOCK_CHECK(store->Sync().ok());
     }
@@ -300,7 +300,7 @@ int Compact(const std::string& directory) {
 
 // Visits every point of the store: visit(run, attempt, key, point).
 template <typename Visit>
-void ForEachPoint(const Store& store, const Visit& visit) {
+void ForEachPoint(const store::Store& store, const Visit& visit) {
   const auto runs = store.Runs();
   FORESHOCK_CHECK(runs.ok());
   for (const model::RunRow& run : *runs) {
@@ -310,7 +310,7 @@ void ForEachPoint(const Store& store, const Visit& visit) {
     for (const model::AttemptRow& attempt : *attempts) {
       FORESHOCK_CHECK(store
                           .Points(run.name(), *keys, {.attempt = attempt.number()},
-                                  [&](size_t i, const Point& point) {
+                                  [&](size_t i, const model::Point& point) {
                                     visit(run.name(), attempt.number(), (*keys)[i], point);
                                     return true;
                                   })
@@ -324,7 +324,8 @@ int Scan(const std::string& directory) {
   uint64_t points = 0;
   double sum = 0;
   Stopwatch watch;
-  ForEachPoint(*store, [&](const std::string&, uint32_t, const SeriesKey&, const Point& point) {
+  ForEachPoint(*store, [&](const std::string&, uint32_t, const model::SeriesKey&,
+                           const model::Point& point) {
     ++points;
     sum += point.value;
   });
@@ -348,7 +349,7 @@ int Plot(const std::string& directory, int64_t bucket_steps) {
     Stopwatch watch;
     FORESHOCK_CHECK(store
                         ->Buckets(runs->front().name(), {keys->front()}, {}, bucket_steps,
-                                  [&buckets](size_t, const Bucket&) {
+                                  [&buckets](size_t, const store::Bucket&) {
                                     ++buckets;
                                     return true;
                                   })
@@ -366,14 +367,14 @@ int Plot(const std::string& directory, int64_t bucket_steps) {
 
 int Check(const std::string& directory, const std::string& points) {
   const std::vector<FedSeries> series = ReadSeries(points);
-  absl::flat_hash_map<std::tuple<std::string, uint32_t, SeriesKey>, uint32_t> numbers;
+  absl::flat_hash_map<std::tuple<std::string, uint32_t, model::SeriesKey>, uint32_t> numbers;
   for (size_t i = 0; i < series.size(); ++i) {
     numbers[{series[i].run, series[i].attempt, series[i].key}] = static_cast<uint32_t>(i);
   }
   std::vector<Record> stored;
   const auto store = Open(directory);
-  ForEachPoint(*store, [&](const std::string& run, uint32_t attempt, const SeriesKey& key,
-                           const Point& point) {
+  ForEachPoint(*store, [&](const std::string& run, uint32_t attempt, const model::SeriesKey& key,
+                           const model::Point& point) {
     stored.push_back({point.step, numbers.at({run, attempt, key}), static_cast<float>(point.value),
                       point.flags});
   });
@@ -416,8 +417,8 @@ int Run(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::bench
 
 int main(int argc, char** argv) {
-  return foreshock::Run(std::vector<std::string>(argv + 1, argv + argc));
+  return foreshock::bench::Run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -6,16 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 constexpr int kHeads = 12;
 constexpr int64_t kSeriesEvery = 10;
 constexpr int64_t kOpenSteps = 3;
 
-SeriesKey HeadSeries(int head) { return {"attn.delta2.entropy", 0, Unit::kHead, head, ""}; }
-SeriesKey LateSeries(int64_t k) {
-  return {absl::StrCat("train.s", k), kNoLayer, Unit::kNone, 0, ""};
+model::SeriesKey HeadSeries(int head) {
+  return {"attn.delta2.entropy", 0, model::Unit::kHead, head, ""};
+}
+model::SeriesKey LateSeries(int64_t k) {
+  return {absl::StrCat("train.s", k), model::kNoLayer, model::Unit::kNone, 0, ""};
 }
 
 // Values are the steps, small integers that every storage type holds exactly.
@@ -26,11 +28,12 @@ absl::Status Wrong(absl::string_view what, int64_t found, int64_t expected) {
 }
 
 // Points of the series are exactly first..last, in order and with their values.
-absl::Status CheckPoints(const Store& store, const SeriesKey& series, int64_t first, int64_t last) {
+absl::Status CheckPoints(const store::Store& store, const model::SeriesKey& series, int64_t first,
+                         int64_t last) {
   int64_t expected = first;
   absl::Status status;
   FORESHOCK_RETURN_IF_ERROR(
-      store.Points(kNumberedRun, {series}, {}, [&](size_t, const Point& point) {
+      store.Points(kNumberedRun, {series}, {}, [&](size_t, const model::Point& point) {
         if (point.step != expected || point.value != ValueOf(expected)) {
           status = Wrong(absl::StrCat("a point of ", series.indicator, "/", series.unit_id),
                          point.step, expected);
@@ -43,7 +46,7 @@ absl::Status CheckPoints(const Store& store, const SeriesKey& series, int64_t fi
   return absl::OkStatus();
 }
 
-absl::Status Check(const Store& store, int64_t batches) {
+absl::Status Check(const store::Store& store, int64_t batches) {
   if (batches == 0) {
     FORESHOCK_ASSIGN_OR_RETURN(const auto runs, store.Runs());
     if (!runs.empty()) return Wrong("the number of runs", runs.size(), 0);
@@ -56,7 +59,7 @@ absl::Status Check(const Store& store, int64_t batches) {
   }
   int64_t step = 0;
   bool in_order = true;
-  FORESHOCK_RETURN_IF_ERROR(store.Steps(kNumberedRun, {}, [&](const StepRow& row) {
+  FORESHOCK_RETURN_IF_ERROR(store.Steps(kNumberedRun, {}, [&](const model::StepRow& row) {
     in_order = row.step == ++step;
     return in_order;
   }));
@@ -100,8 +103,8 @@ absl::Status Check(const Store& store, int64_t batches) {
 
 }  // namespace
 
-StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
-  StoreBatch batch;
+store::StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
+  store::StoreBatch batch;
   batch.runs.emplace_back().set_name(kNumberedRun);
   model::AttemptRow attempt;
   attempt.set_number(1);
@@ -120,7 +123,7 @@ StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
   batch.reports.push_back({kNumberedRun, 1, report});
   batch.settled_steps.push_back({kNumberedRun, 1, n - kOpenSteps});
 
-  ClosedStep step;
+  model::ClosedStep step;
   step.run = kNumberedRun;
   step.row.attempt = 1;
   step.row.step = n;
@@ -149,7 +152,7 @@ StoreBatch NumberedBatch(int64_t n, size_t ballast_bytes) {
   return batch;
 }
 
-int64_t LastBatch(const Store& store) {
+int64_t LastBatch(const store::Store& store) {
   const auto runs = store.Runs();
   if (!runs.ok()) return -1;
   if (runs->empty()) return 0;
@@ -158,9 +161,9 @@ int64_t LastBatch(const Store& store) {
   return ranks->empty() ? 0 : static_cast<int64_t>(ranks->front().committed_seq());
 }
 
-std::string CheckHoldsExactly(const Store& store, int64_t batches) {
+std::string CheckHoldsExactly(const store::Store& store, int64_t batches) {
   const absl::Status status = Check(store, batches);
   return status.ok() ? "" : std::string(status.message());
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::fault

@@ -13,7 +13,7 @@
 #include "tests/fault/store_batches.h"
 #include "tests/fault/store_blocks.h"
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 bool Say(const std::string& line) {
@@ -25,7 +25,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int AppendForEver(Store* store) {
+int AppendForEver(store::Store* store) {
   for (int64_t n = LastBatch(*store) + 1;; ++n) {
     if (const absl::Status status = store->Write(NumberedBatch(n, 4096)); !status.ok()) {
       return Fail(status);
@@ -34,7 +34,7 @@ int AppendForEver(Store* store) {
   }
 }
 
-int RetainForEver(DiskStore* store) {
+int RetainForEver(store::DiskStore* store) {
   std::thread([store] {
     for (;;) {
       const auto retained =
@@ -52,11 +52,11 @@ int RetainForEver(DiskStore* store) {
 }
 
 int Run(const std::string& verb, const std::string& directory) {
-  StoreOptions options;
+  store::StoreOptions options;
   options.directory = directory;
   options.write_buffer_bytes = 256 << 10;  // so that flushes and compactions are killed too
   options.open_points = 100;               // and folds
-  const auto store = OpenDiskStore(options);
+  const auto store = store::OpenDiskStore(options);
   if (!store.ok()) return Fail(store.status());
   if (verb == "append") return AppendForEver(store->get());
   if (verb == "retain") return RetainForEver(store->get());
@@ -68,6 +68,6 @@ int Run(const std::string& verb, const std::string& directory) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fault
 
-int main(int argc, char** argv) { return argc == 3 ? foreshock::Run(argv[1], argv[2]) : 2; }
+int main(int argc, char** argv) { return argc == 3 ? foreshock::fault::Run(argv[1], argv[2]) : 2; }

@@ -25,7 +25,7 @@
 
 extern char** environ;
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,14 +138,14 @@ void KillAWriter(const std::string& verb, const std::string& directory, bool whi
 
 TEST(StoreCrashTest, NothingAcknowledgedIsLostDoubledOrTornByKill9) {
   std::mt19937 random = SeededRandom();
-  TempDir directory;
+  support::TempDir directory;
   int64_t batches = 0;
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
     int64_t acked = 0;
     ASSERT_NO_FATAL_FAILURE(
         KillAWriter("append", directory.File("data"), round % 5 == 4, batches, &random, &acked));
-    auto store = OpenStore({.directory = directory.File("data")});
+    auto store = store::OpenStore({.directory = directory.File("data")});
     ASSERT_OK(store);
     batches = LastBatch(**store);
     EXPECT_GE(batches, acked) << "acknowledged batches are missing";
@@ -157,7 +157,7 @@ TEST(StoreCrashTest, NothingAcknowledgedIsLostDoubledOrTornByKill9) {
 
 TEST(StoreCrashTest, RetentionLosesAndDoublesNothingUnderKill9) {
   std::mt19937 random = SeededRandom();
-  TempDir directory;
+  support::TempDir directory;
   int64_t last = 0;
   int64_t raw_from = 0;
   for (int round = 0; round < kRetentionRounds; ++round) {
@@ -165,7 +165,7 @@ TEST(StoreCrashTest, RetentionLosesAndDoublesNothingUnderKill9) {
     int64_t acked = 0;
     ASSERT_NO_FATAL_FAILURE(
         KillAWriter("retain", directory.File("data"), round % 5 == 4, last, &random, &acked));
-    auto store = OpenDiskStore({.directory = directory.File("data")});
+    auto store = store::OpenDiskStore({.directory = directory.File("data")});
     ASSERT_OK(store);
     last = LastBlockStep(**store);
     EXPECT_GE(last, acked) << "acknowledged steps are missing";
@@ -177,21 +177,21 @@ TEST(StoreCrashTest, RetentionLosesAndDoublesNothingUnderKill9) {
 }
 
 TEST(StoreCrashTest, ASecondProcessIsRefusedWithTheFirstOnesId) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data")};
   {
     Child child("hold", options.directory);
     ASSERT_EQ(child.ReadLine(), "open");
-    EXPECT_THAT(OpenStore(options),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr(absl::StrCat("is in use by process ", child.pid()))));
-    StoreOptions read_only = options;
+    EXPECT_THAT(store::OpenStore(options),
+                support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                  HasSubstr(absl::StrCat("is in use by process ", child.pid()))));
+    store::StoreOptions read_only = options;
     read_only.read_only = true;
-    EXPECT_OK(OpenStore(read_only));
+    EXPECT_OK(store::OpenStore(read_only));
     child.Kill();
   }
-  EXPECT_OK(OpenStore(options));
+  EXPECT_OK(store::OpenStore(options));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fault

@@ -19,7 +19,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,7 +52,7 @@ void Shorten(const fs::path& path, uint64_t bytes) {
 
 class DamagedLogTest : public ::testing::Test {
  protected:
-  StoreOptions Options() const { return {.directory = directory_.File("data")}; }
+  store::StoreOptions Options() const { return {.directory = directory_.File("data")}; }
   fs::path KeptLogs() const { return fs::path(Options().directory) / "damaged_logs"; }
 
   // Opens an empty store, writes batches 1 to `last` and closes it; all of them are in the log.
@@ -61,7 +61,7 @@ class DamagedLogTest : public ::testing::Test {
     AppendBatches(1, last);
   }
   void AppendBatches(int64_t first, int64_t last) {
-    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(Options()));
     for (int64_t n = first; n <= last; ++n) ASSERT_OK(store->Write(NumberedBatch(n, 100)));
   }
   fs::path Log() const { return Files(Options().directory, ".log").back(); }
@@ -71,7 +71,7 @@ class DamagedLogTest : public ::testing::Test {
   int64_t OpenAndGoOn(bool damage) {
     int64_t held = -1;
     {
-      auto store = OpenStore(Options());
+      auto store = store::OpenStore(Options());
       EXPECT_OK(store);
       if (!store.ok()) return held;
       held = LastBatch(**store);
@@ -79,7 +79,7 @@ class DamagedLogTest : public ::testing::Test {
       EXPECT_EQ((*store)->Stats().damage_found > 0, damage);
       EXPECT_OK((*store)->Write(NumberedBatch(held + 1, 100)));
     }
-    auto store = OpenStore(Options());
+    auto store = store::OpenStore(Options());
     EXPECT_OK(store);
     if (!store.ok()) return held;
     EXPECT_EQ(CheckHoldsExactly(**store, held + 1), "");
@@ -87,7 +87,7 @@ class DamagedLogTest : public ::testing::Test {
     return held;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(DamagedLogTest, ALogThatEndsWithinABatchIsWholeUpToThere) {
@@ -145,30 +145,31 @@ double ValueOf(int64_t unit, int64_t step) {
   return static_cast<double>(mixed >> 44);
 }
 
-StoreBatch StepOf(const std::string& run, int64_t step) {
-  StoreBatch batch;
+store::StoreBatch StepOf(const std::string& run, int64_t step) {
+  store::StoreBatch batch;
   model::AttemptRow attempt;
   attempt.set_number(1);
   attempt.set_first_step(0);
   attempt.set_last_step(step);
   batch.attempts.push_back({run, attempt});
-  ClosedStep& closed = batch.steps.emplace_back();
+  model::ClosedStep& closed = batch.steps.emplace_back();
   closed.run = run;
   closed.row.attempt = 1;
   closed.row.step = step;
   for (int i = 0; i < kSeries; ++i) {
-    closed.samples.push_back({{"attn.delta2.entropy", 0, Unit::kHead, i, ""}, ValueOf(i, step), 0});
+    closed.samples.push_back(
+        {{"attn.delta2.entropy", 0, model::Unit::kHead, i, ""}, ValueOf(i, step), 0});
   }
   return batch;
 }
 
 // Reads and checks all points of the run; returns how many there are.
-absl::StatusOr<int64_t> ReadRun(const Store& store, const std::string& run) {
-  const absl::StatusOr<std::vector<SeriesKey>> keys = store.Series(run, {});
+absl::StatusOr<int64_t> ReadRun(const store::Store& store, const std::string& run) {
+  const absl::StatusOr<std::vector<model::SeriesKey>> keys = store.Series(run, {});
   if (!keys.ok()) return keys.status();
   int64_t points = 0;
   std::string wrong;
-  const absl::Status read = store.Points(run, *keys, {}, [&](size_t i, const Point& point) {
+  const absl::Status read = store.Points(run, *keys, {}, [&](size_t i, const model::Point& point) {
     if (point.value != ValueOf((*keys)[i].unit_id, point.step)) {
       wrong = absl::StrCat("unit ", (*keys)[i].unit_id, " step ", point.step, ": ", point.value);
     }
@@ -182,7 +183,7 @@ absl::StatusOr<int64_t> ReadRun(const Store& store, const std::string& run) {
 
 class DamagedTableTest : public ::testing::Test {
  protected:
-  StoreOptions Options() const {
+  store::StoreOptions Options() const {
     return {.directory = directory_.File("data"), .write_buffer_bytes = 64 << 10};
   }
 
@@ -190,7 +191,7 @@ class DamagedTableTest : public ::testing::Test {
   void SetUp() override {
     constexpr size_t kTables = 3;
     {
-      ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+      ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(Options()));
       for (const std::string run : {"first", "second"}) {
         for (int64_t step = 0; step < kSteps; ++step) ASSERT_OK(store->Write(StepOf(run, step)));
         ASSERT_OK(store->Fold(run));
@@ -216,7 +217,7 @@ class DamagedTableTest : public ::testing::Test {
     for (const fs::path& table : Files(Whole(), ".sst")) {
       Restore();
       Flip(fs::path(Options().directory) / table.filename(), 20);
-      const auto store = OpenStore(Options());
+      const auto store = store::OpenStore(Options());
       if (store.ok() && absl::IsDataLoss(ReadRun(**store, "first").status()) &&
           ReadRun(**store, "second").ok()) {
         return true;
@@ -225,7 +226,7 @@ class DamagedTableTest : public ::testing::Test {
     return false;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(DamagedTableTest, WhatIsDamagedIsDataLossTheRestIsReadAndNothingIsWrong) {
@@ -239,9 +240,9 @@ TEST_F(DamagedTableTest, WhatIsDamagedIsDataLossTheRestIsReadAndNothingIsWrong) 
     const uint64_t offset = random() % fs::file_size(table);
     SCOPED_TRACE(absl::StrCat("byte ", offset, " of ", table.filename().string()));
     Flip(table, offset);
-    auto store = OpenStore(Options());
+    auto store = store::OpenStore(Options());
     if (!store.ok()) {  // what every read needs
-      EXPECT_THAT(store, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("store: ")));
+      EXPECT_THAT(store, support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("store: ")));
       continue;
     }
     const absl::StatusOr<int64_t> first = ReadRun(**store, "first");
@@ -250,8 +251,8 @@ TEST_F(DamagedTableTest, WhatIsDamagedIsDataLossTheRestIsReadAndNothingIsWrong) 
       if (run->ok()) {
         EXPECT_EQ(**run, kSeries * kSteps) << "points are missing and nothing was said";
       } else {
-        EXPECT_THAT(*run,
-                    StatusIs(absl::StatusCode::kDataLoss, HasSubstr(table.filename().string())));
+        EXPECT_THAT(*run, support::StatusIs(absl::StatusCode::kDataLoss,
+                                            HasSubstr(table.filename().string())));
         EXPECT_GT((*store)->Stats().damage_found, 0u);
         ++damaged;
       }
@@ -266,7 +267,7 @@ TEST_F(DamagedTableTest, WhatIsDamagedIsDataLossTheRestIsReadAndNothingIsWrong) 
 
 TEST_F(DamagedTableTest, ACompactionThatMeetsDamageDoesNotEndTheWriting) {
   ASSERT_TRUE(DamageFirstRun());
-  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+  ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(Options()));
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
   int64_t step = kSteps;
   for (int64_t n = LastBatch(*store) + 1; store->Stats().damage_found == 0; ++n) {
@@ -282,13 +283,15 @@ TEST_F(DamagedTableTest, ACompactionThatMeetsDamageDoesNotEndTheWriting) {
     ASSERT_TRUE(store->Stats().writable);
   }
   int64_t points = 0;
-  const auto keys = std::vector<SeriesKey>{{"attn.delta2.entropy", 0, Unit::kHead, 0, ""}};
-  EXPECT_OK(store->Points("second", keys, {.first = kSteps}, [&points](size_t, const Point&) {
-    ++points;
-    return true;
-  }));
+  const auto keys =
+      std::vector<model::SeriesKey>{{"attn.delta2.entropy", 0, model::Unit::kHead, 0, ""}};
+  EXPECT_OK(
+      store->Points("second", keys, {.first = kSteps}, [&points](size_t, const model::Point&) {
+        ++points;
+        return true;
+      }));
   EXPECT_EQ(points, step - kSteps) << "what was written since";
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fault

@@ -24,7 +24,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 using ::testing::HasSubstr;
@@ -45,7 +45,7 @@ class SmallDiskTest : public ::testing::Test {
     if (mounted_) umount2(directory_.path().c_str(), MNT_DETACH);
   }
 
-  StoreOptions Options() const {
+  store::StoreOptions Options() const {
     return {.directory = directory_.File("data"), .write_buffer_bytes = 2 << 20};
   }
 
@@ -64,7 +64,7 @@ class SmallDiskTest : public ::testing::Test {
   void RemoveBallast() { std::filesystem::remove(directory_.File("ballast")); }
 
   // Writes batches after `batches` until one is refused; returns the number of the last one taken.
-  int64_t FillUp(Store* store, int64_t batches, absl::Status* refusal) {
+  int64_t FillUp(store::Store* store, int64_t batches, absl::Status* refusal) {
     for (int i = 0; i < kBatchesMax; ++i) {
       *refusal = store->Write(NumberedBatch(batches + 1, kAlertBytes));
       if (!refusal->ok()) return batches;
@@ -74,16 +74,17 @@ class SmallDiskTest : public ::testing::Test {
     return batches;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
   bool mounted_ = false;
 };
 
 TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByItself) {
   PutBallast(10 << 20);
-  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
+  ASSERT_OK_AND_ASSIGN(auto store, store::OpenStore(Options()));
   absl::Status refusal;
   const int64_t batches = FillUp(store.get(), 0, &refusal);
-  EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot write")));
+  EXPECT_THAT(refusal,
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot write")));
   EXPECT_GT(batches, 0);
   EXPECT_FALSE(store->Stats().writable);
   EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
@@ -94,8 +95,9 @@ TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByIt
     FillRest();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     FillRest();
-    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kAlertBytes)),
-                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
+    EXPECT_THAT(
+        store->Write(NumberedBatch(batches + 1, kAlertBytes)),
+        support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
     EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
   }
 
@@ -105,14 +107,14 @@ TEST_F(SmallDiskTest, AFullDiskRefusesWholeBatchesReadsGoOnAndWritingResumesByIt
   ASSERT_OK(store->Write(NumberedBatch(batches + 2, kAlertBytes)));
   EXPECT_EQ(CheckHoldsExactly(*store, batches + 2), "");
   store.reset();
-  ASSERT_OK_AND_ASSIGN(store, OpenStore(Options()));
+  ASSERT_OK_AND_ASSIGN(store, store::OpenStore(Options()));
   EXPECT_EQ(CheckHoldsExactly(*store, batches + 2), "");
 }
 
 TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
   constexpr size_t kBallastBytes = 17 << 20;  // what is stored fits into the rest several times
   PutBallast(kBallastBytes);
-  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(Options()));
+  ASSERT_OK_AND_ASSIGN(auto store, store::OpenStore(Options()));
   std::atomic<bool> stop = false;
   std::atomic<int> failures = 0;
   std::atomic<int> reads = 0;
@@ -120,7 +122,8 @@ TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
     while (!stop) {
       const int64_t last = LastBatch(*store);
       if (last < 0) ++failures;
-      if (last > 0 && !store->Steps(kNumberedRun, {}, [](const StepRow&) { return true; }).ok()) {
+      if (last > 0 &&
+          !store->Steps(kNumberedRun, {}, [](const model::StepRow&) { return true; }).ok()) {
         ++failures;
       }
       ++reads;
@@ -130,8 +133,8 @@ TEST_F(SmallDiskTest, ReadersAreSafeWhileTheDatabaseIsReopened) {
   for (int round = 0; round < 3; ++round) {
     absl::Status refusal;
     batches = FillUp(store.get(), batches, &refusal);
-    EXPECT_THAT(refusal,
-                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("store: cannot")));
+    EXPECT_THAT(refusal, support::StatusIs(absl::StatusCode::kResourceExhausted,
+                                           HasSubstr("store: cannot")));
     RemoveBallast();
     EXPECT_OK(store->Write(NumberedBatch(++batches, kAlertBytes)));
     FillRest();
@@ -147,25 +150,25 @@ TEST_F(SmallDiskTest, AReadOnlyMediumIsUnavailableForWritesAndRefusedOnOpening) 
   const std::string path = directory_.path();
   // A writer with open files keeps a file system writable, so this one is closed first.
   {
-    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
+    ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(Options()));
     ASSERT_OK(store->Write(NumberedBatch(1, 0)));
   }
   ASSERT_EQ(mount("tmpfs", path.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0)
       << std::strerror(errno);
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Read-only file system")));
-  StoreOptions read_only = Options();
+  EXPECT_THAT(store::OpenStore(Options()), support::StatusIs(absl::StatusCode::kPermissionDenied,
+                                                             HasSubstr("Read-only file system")));
+  store::StoreOptions read_only = Options();
   read_only.read_only = true;
-  ASSERT_OK_AND_ASSIGN(const auto reader, OpenStore(read_only));
+  ASSERT_OK_AND_ASSIGN(const auto reader, store::OpenStore(read_only));
   EXPECT_EQ(CheckHoldsExactly(*reader, 1), "");
 }
 
 // The kernel refuses to make a file system read-only while files are open for writing; a read-only
 // mount over the directory lets the open log be written on, and no new file be made.
 TEST_F(SmallDiskTest, ADirectoryThatTurnsReadOnlyRefusesAndIsWrittenAgainByItself) {
-  StoreOptions options = Options();
+  store::StoreOptions options = Options();
   options.write_buffer_bytes = 1 << 20;
-  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(options));
+  ASSERT_OK_AND_ASSIGN(auto store, store::OpenStore(options));
   ASSERT_OK(store->Write(NumberedBatch(1, kAlertBytes)));
   const std::string path = options.directory;
   ASSERT_EQ(mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0)
@@ -174,11 +177,12 @@ TEST_F(SmallDiskTest, ADirectoryThatTurnsReadOnlyRefusesAndIsWrittenAgainByItsel
       << std::strerror(errno);
   absl::Status refusal;
   const int64_t batches = FillUp(store.get(), 1, &refusal);
-  EXPECT_THAT(refusal,
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Read-only file system")));
+  EXPECT_THAT(refusal, support::StatusIs(absl::StatusCode::kUnavailable,
+                                         HasSubstr("Read-only file system")));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(store->Write(NumberedBatch(batches + 1, kAlertBytes)),
-                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Read-only file system")));
+    EXPECT_THAT(
+        store->Write(NumberedBatch(batches + 1, kAlertBytes)),
+        support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Read-only file system")));
     EXPECT_FALSE(store->Stats().writable);
     EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
   }
@@ -186,21 +190,22 @@ TEST_F(SmallDiskTest, ADirectoryThatTurnsReadOnlyRefusesAndIsWrittenAgainByItsel
   ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
   EXPECT_TRUE(store->Stats().writable);
   store.reset();
-  ASSERT_OK_AND_ASSIGN(store, OpenStore(options));
+  ASSERT_OK_AND_ASSIGN(store, store::OpenStore(options));
   EXPECT_EQ(CheckHoldsExactly(*store, batches + 1), "");
 }
 
 TEST_F(SmallDiskTest, ADiskThatIsFullFromTheStartIsResourceExhausted) {
   FillRest();
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
+  EXPECT_THAT(store::OpenStore(Options()),
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left")));
 }
 
 // The limit of open files is reached by somebody else in this process.
 TEST(StoreOpenFilesTest, WithoutFileDescriptorsItRefusesAndIsWrittenAgainByItself) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
-  ASSERT_OK_AND_ASSIGN(auto store, OpenStore(options));
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data"),
+                                    .write_buffer_bytes = 256 << 10};
+  ASSERT_OK_AND_ASSIGN(auto store, store::OpenStore(options));
   ASSERT_OK(store->Write(NumberedBatch(1, kAlertBytes)));
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -216,20 +221,22 @@ TEST(StoreOpenFilesTest, WithoutFileDescriptorsItRefusesAndIsWrittenAgainByItsel
   const absl::Status again = store->Write(NumberedBatch(batches + 1, kAlertBytes));
   const bool writable = store->Stats().writable;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
-  EXPECT_THAT(again, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
+  EXPECT_THAT(refusal,
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
+  EXPECT_THAT(again,
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Too many open files")));
   EXPECT_FALSE(writable);
   EXPECT_EQ(CheckHoldsExactly(*store, batches), "");
   ASSERT_OK(store->Write(NumberedBatch(batches + 1, kAlertBytes)));
   EXPECT_TRUE(store->Stats().writable);
   store.reset();
-  ASSERT_OK_AND_ASSIGN(store, OpenStore(options));
+  ASSERT_OK_AND_ASSIGN(store, store::OpenStore(options));
   EXPECT_EQ(CheckHoldsExactly(*store, batches + 1), "");
 }
 
 // An immutable directory stops root too, where the file system knows the flag.
 TEST(StoreDirectoryTest, ADirectoryThatTakesNoFilesIsPermissionDenied) {
-  TempDir parent;
+  support::TempDir parent;
   const std::string path = parent.File("data");
   std::filesystem::create_directory(path);
   const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -239,12 +246,12 @@ TEST(StoreDirectoryTest, ADirectoryThatTakesNoFilesIsPermissionDenied) {
     close(directory);
     GTEST_SKIP() << "cannot make a directory immutable here (" << std::strerror(errno) << ")";
   }
-  EXPECT_THAT(OpenStore({.directory = path}),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
+  EXPECT_THAT(store::OpenStore({.directory = path}),
+              support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
   flags = 0;
   EXPECT_EQ(ioctl(directory, FS_IOC_SETFLAGS, &flags), 0);
   close(directory);
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fault

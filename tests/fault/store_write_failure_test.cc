@@ -19,7 +19,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::fault {
 namespace {
 
 struct FaultPlan {
@@ -110,9 +110,10 @@ TEST_P(WriteFailureTest, TheFailedBatchIsNotStoredTheOthersAreAndWritingResumes)
   plan.lasting = GetParam().lasting;
   plan.no_space = GetParam().no_space;
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
-  TempDir directory;
+  support::TempDir directory;
   // So small that flushes in the background write tables too.
-  const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
+  const store::StoreOptions options{.directory = directory.File("data"),
+                                    .write_buffer_bytes = 256 << 10};
   ASSERT_OK_AND_ASSIGN(auto store, store::OpenRocksStore(options, env.get()));
   int64_t batches = 0;
   int refused = 0;
@@ -163,8 +164,8 @@ TEST_P(WriteFailureTest, AFoldThatFailsChangesNoAnswerAndIsDoneAgain) {
   plan.lasting = GetParam().lasting;
   plan.no_space = GetParam().no_space;
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data")};
   ASSERT_OK_AND_ASSIGN(auto store, store::OpenRocksStore(options, env.get()));
   int64_t batches = 0;
   int failed = 0;
@@ -203,7 +204,7 @@ TEST_P(WriteFailureTest, ASyncBesideAndAfterAFailedWriteIsNotTheEnd) {
   plan.lasting = GetParam().lasting;
   plan.no_space = GetParam().no_space;
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&plan));
-  TempDir directory;
+  support::TempDir directory;
   ASSERT_OK_AND_ASSIGN(auto store,
                        store::OpenRocksStore({.directory = directory.File("data")}, env.get()));
   ASSERT_OK(store->Write(NumberedBatch(1, 0)));
@@ -243,8 +244,8 @@ TEST_P(WriteFailureTest, AFailedFirstOpeningIsAnErrorAndTheNextOneWorks) {
   int failed = 0;
   for (int n = 1; n <= 8; ++n) {
     SCOPED_TRACE(absl::StrCat("append ", n, " fails"));
-    TempDir directory;
-    const StoreOptions options{.directory = directory.File("data")};
+    support::TempDir directory;
+    const store::StoreOptions options{.directory = directory.File("data")};
     plan.appends_left = n;
     if (!store::OpenRocksStore(options, env.get()).ok()) ++failed;
     plan.Heal();
@@ -257,4 +258,4 @@ TEST_P(WriteFailureTest, AFailedFirstOpeningIsAnErrorAndTheNextOneWorks) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fault

@@ -14,14 +14,14 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace foreshock;
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto labels = ParseLabels("f", text);
+  const auto labels = backtest::ParseLabels("f", text);
   FORESHOCK_CHECK(labels.ok() || labels.status().message().substr(0, 2) == "f:");
-  const auto values = ParseSeriesValues(text);
-  FORESHOCK_CHECK(values.ok() ? values->size() <= kSeriesValuesMax
+  const auto values = backtest::ParseSeriesValues(text);
+  FORESHOCK_CHECK(values.ok() ? values->size() <= backtest::kSeriesValuesMax
                               : !values.status().message().empty());
   // Without the name of a rule file: one that is not there would end the reading before the tests.
-  const auto test =
-      ParseRuleTests("f", absl::StrReplaceAll(text, {{"rule_files", "no_files"}}), "/nowhere/");
+  const auto test = backtest::ParseRuleTests(
+      "f", absl::StrReplaceAll(text, {{"rule_files", "no_files"}}), "/nowhere/");
   FORESHOCK_CHECK(test.ok() || !test.status().message().empty());
   return 0;
 }

@@ -14,8 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const int file = memfd_create("capture", 0);
   FORESHOCK_CHECK(file >= 0 && ftruncate(file, 0) == 0 && lseek(file, 0, SEEK_SET) == 0);
   FORESHOCK_CHECK(write(file, data, size) == static_cast<ssize_t>(size));
-  auto reader = foreshock::CaptureReader::Open(absl::StrCat("/proc/self/fd/", file),
-                                               {.record_bytes_max = 1u << 16});
+  auto reader = foreshock::capture::CaptureReader::Open(absl::StrCat("/proc/self/fd/", file),
+                                                        {.record_bytes_max = 1u << 16});
   if (!reader.ok()) return 0;
   foreshock::v1::CaptureRecord record;
   uint64_t records = 0;

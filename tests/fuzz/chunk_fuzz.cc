@@ -9,7 +9,7 @@
 #include "daemon/base/check.h"
 #include "daemon/store/chunk_codec.h"
 
-namespace foreshock::store {
+namespace foreshock::fuzz {
 namespace {
 
 constexpr int64_t kWindowStart = -256;
@@ -21,46 +21,47 @@ void CheckSteps(const std::vector<Row>& rows) {
 }
 
 void CheckChunk(absl::string_view row) {
-  ChunkSummary summary;
-  const bool has_summary = DecodeChunkSummary(row, kWindowStart, &summary);
-  std::vector<ChunkPoint> points;
-  if (!DecodeChunk(row, kWindowStart, &points)) return;
+  store::ChunkSummary summary;
+  const bool has_summary = store::DecodeChunkSummary(row, kWindowStart, &summary);
+  std::vector<store::ChunkPoint> points;
+  if (!store::DecodeChunk(row, kWindowStart, &points)) return;
   FORESHOCK_CHECK(has_summary && summary.count == points.size());
   CheckSteps(points);
-  for (const ChunkPoint& point : points) FORESHOCK_CHECK(std::isfinite(point.value));
+  for (const store::ChunkPoint& point : points) FORESHOCK_CHECK(std::isfinite(point.value));
   // Doubles keep all that a row can hold.
-  std::vector<ChunkPoint> back;
-  FORESHOCK_CHECK(
-      DecodeChunk(EncodeChunk(Storage::kF64, kWindowStart, points), kWindowStart, &back));
+  std::vector<store::ChunkPoint> back;
+  FORESHOCK_CHECK(store::DecodeChunk(store::EncodeChunk(model::Storage::kF64, kWindowStart, points),
+                                     kWindowStart, &back));
   FORESHOCK_CHECK(back == points);
 }
 
 void CheckStepChunk(absl::string_view row) {
-  std::vector<StepRow> steps;
-  if (!DecodeStepChunk(row, kWindowStart, &steps)) return;
+  std::vector<model::StepRow> steps;
+  if (!store::DecodeStepChunk(row, kWindowStart, &steps)) return;
   CheckSteps(steps);
-  std::vector<StepRow> back;
-  FORESHOCK_CHECK(DecodeStepChunk(EncodeStepChunk(kWindowStart, steps), kWindowStart, &back));
+  std::vector<model::StepRow> back;
+  FORESHOCK_CHECK(
+      store::DecodeStepChunk(store::EncodeStepChunk(kWindowStart, steps), kWindowStart, &back));
   FORESHOCK_CHECK(back == steps);
 }
 
 void CheckDownsampled(absl::string_view row) {
-  std::vector<ChunkSummary> parts;
-  if (!DecodeDownsampled(row, kWindowStart, &parts)) return;
-  FORESHOCK_CHECK(!parts.empty() && parts.size() <= kChunkPartsMax);
-  for (const ChunkSummary& part : parts) {
+  std::vector<store::ChunkSummary> parts;
+  if (!store::DecodeDownsampled(row, kWindowStart, &parts)) return;
+  FORESHOCK_CHECK(!parts.empty() && parts.size() <= store::kChunkPartsMax);
+  for (const store::ChunkSummary& part : parts) {
     FORESHOCK_CHECK(part.count > 0 && part.first_step <= part.last_step);
     FORESHOCK_CHECK(part.min <= part.max && std::isfinite(part.last));
   }
 }
 
 }  // namespace
-}  // namespace foreshock::store
+}  // namespace foreshock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view row(reinterpret_cast<const char*>(data), size);
-  foreshock::store::CheckChunk(row);
-  foreshock::store::CheckStepChunk(row);
-  foreshock::store::CheckDownsampled(row);
+  foreshock::fuzz::CheckChunk(row);
+  foreshock::fuzz::CheckStepChunk(row);
+  foreshock::fuzz::CheckDownsampled(row);
   return 0;
 }

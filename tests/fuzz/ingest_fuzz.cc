@@ -11,20 +11,20 @@
 #include "foreshock/v1/ingest.pb.h"
 #include "google/protobuf/stubs/logging.h"
 
-namespace foreshock {
+namespace foreshock::fuzz {
 namespace {
 
 // Whoever comes after the checks reads every element: so does this.
 void ReadAll(const v1::Tensor& tensor) {
   size_t elements = 1;
   for (const uint32_t extent : tensor.shape()) elements *= extent;
-  FORESHOCK_CHECK(elements * ElementBytes(tensor.dtype()) == tensor.data().size());
+  FORESHOCK_CHECK(elements * model::ElementBytes(tensor.dtype()) == tensor.data().size());
   if (tensor.dtype() == v1::DTYPE_I32 || tensor.dtype() == v1::DTYPE_I64) {
-    for (size_t i = 0; i < elements; ++i) (void)IntegerAt(tensor, i);
+    for (size_t i = 0; i < elements; ++i) (void)ingest::IntegerAt(tensor, i);
   }
 }
 
-void CheckPassed(const v1::Summary& summary, const StreamNames& names) {
+void CheckPassed(const v1::Summary& summary, const model::StreamNames& names) {
   for (const uint32_t id : summary.scalars().ids()) FORESHOCK_CHECK(names.scalars.contains(id));
   for (const auto& stats : summary.tensor_stats().stats()) {
     FORESHOCK_CHECK(names.tensors.contains(stats.id()));
@@ -39,8 +39,8 @@ void CheckPassed(const v1::Summary& summary, const StreamNames& names) {
 }
 
 void RunStream(const uint8_t* data, size_t size) {
-  IngestStats stats;
-  StreamState stream({.scalars_per_stream_max = 8, .tensors_per_stream_max = 8}, &stats);
+  ingest::IngestStats stats;
+  ingest::StreamState stream({.scalars_per_stream_max = 8, .tensors_per_stream_max = 8}, &stats);
   v1::PushRequest request;
   while (size >= 2) {
     size_t length = data[0] | data[1] << 8;
@@ -66,10 +66,10 @@ void RunStream(const uint8_t* data, size_t size) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const google::protobuf::LogSilencer no_lines_about_bad_text;
-  foreshock::RunStream(data, size);
+  foreshock::fuzz::RunStream(data, size);
   return 0;
 }

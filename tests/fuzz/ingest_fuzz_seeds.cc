@@ -9,10 +9,10 @@
 
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::fuzz {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 
 // As ingest_fuzz.cc reads them; a message of the corpus is far below 64 KiB.
 void Append(const v1::PushRequest& request, std::string* out) {
@@ -46,22 +46,22 @@ bool WriteFile(const std::filesystem::path& path, const std::string& bytes) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::fuzz
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: ingest_fuzz_seeds DIRECTORY\n");
     return 2;
   }
-  using foreshock::StreamOf;
+  using foreshock::fuzz::StreamOf;
   const std::filesystem::path directory = argv[1];
   std::filesystem::create_directories(directory);
-  const std::vector<foreshock::v1::Summary> all = foreshock::testing_support::GoodSummaries();
-  bool good = foreshock::WriteFile(directory / "all", StreamOf(all, true)) &&
-              foreshock::WriteFile(directory / "all_unknown_model", StreamOf(all, false));
+  const std::vector<foreshock::v1::Summary> all = foreshock::support::GoodSummaries();
+  bool good = foreshock::fuzz::WriteFile(directory / "all", StreamOf(all, true)) &&
+              foreshock::fuzz::WriteFile(directory / "all_unknown_model", StreamOf(all, false));
   for (size_t i = 0; i < all.size(); ++i) {
-    good = good && foreshock::WriteFile(directory / ("kind_" + std::to_string(i)),
-                                        StreamOf({all[i]}, true));
+    good = good && foreshock::fuzz::WriteFile(directory / ("kind_" + std::to_string(i)),
+                                              StreamOf({all[i]}, true));
   }
   return good ? 0 : 1;
 }

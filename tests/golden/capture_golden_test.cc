@@ -11,7 +11,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::golden {
 namespace {
 
 const std::string kFolder = FORESHOCK_SOURCE_DIR "/tests/golden/capture/";
@@ -24,8 +24,10 @@ std::string ReadFile(const std::string& path) {
 }
 
 void Copy(const std::string& from, const std::string& to) {
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<CaptureReader> reader, CaptureReader::Open(from));
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<CaptureWriter> writer, CaptureWriter::Create(to));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<capture::CaptureReader> reader,
+                       capture::CaptureReader::Open(from));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<capture::CaptureWriter> writer,
+                       capture::CaptureWriter::Create(to));
   v1::CaptureRecord record;
   while (true) {
     ASSERT_OK_AND_ASSIGN(const bool more, reader->Next(&record));
@@ -43,13 +45,13 @@ std::string Inflate(const std::string& frame) {
 }
 
 TEST(CaptureGoldenTest, CompressedAndTextFormSayTheSame) {
-  TempDir dir;
+  support::TempDir dir;
   Copy(kFolder + "v1.fscap", dir.File("copy.jsonl"));
   EXPECT_EQ(ReadFile(dir.File("copy.jsonl")), ReadFile(kFolder + "v1.jsonl"));
 }
 
 TEST(CaptureGoldenTest, TheBytesOfVersion1AreWrittenAsEver) {
-  TempDir dir;
+  support::TempDir dir;
   Copy(kFolder + "v1.jsonl", dir.File("copy.fscap"));
   const std::string file = ReadFile(dir.File("copy.fscap"));
   EXPECT_EQ(file.substr(0, 8), std::string("FSCAP\r\n\x01", 8));
@@ -57,4 +59,4 @@ TEST(CaptureGoldenTest, TheBytesOfVersion1AreWrittenAsEver) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::golden

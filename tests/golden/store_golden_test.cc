@@ -19,14 +19,14 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::golden {
 namespace {
 
 using ::testing::ElementsAre;
 
-const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
-const SeriesKey kHead{"attn.delta2.entropy", 3, Unit::kHead, 7, ""};
-const SeriesKey kTensor{"tensor.nonfinite", 2, Unit::kTensor, 0, "grad/wq"};
+const model::SeriesKey kLoss{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
+const model::SeriesKey kHead{"attn.delta2.entropy", 3, model::Unit::kHead, 7, ""};
+const model::SeriesKey kTensor{"tensor.nonfinite", 2, model::Unit::kTensor, 0, "grad/wq"};
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -48,8 +48,8 @@ model::JudgingRow KnownJudging() {
   return judging;
 }
 
-StoreBatch KnownBatch() {
-  StoreBatch batch;
+store::StoreBatch KnownBatch() {
+  store::StoreBatch batch;
   model::RunRow& run = batch.runs.emplace_back();
   run.set_name("exp-42");
   run.set_created_unix_ns(1'800'000'000'000'000'000);
@@ -71,11 +71,12 @@ StoreBatch KnownBatch() {
   report.set_step(1201);
   batch.reports.push_back({"exp-42", 1, report});
 
-  ClosedStep step;
+  model::ClosedStep step;
   step.run = "exp-42";
   step.row = {1, 1200, 1'800'000'060'000'000'000, 4'194'304, 8, false, true, false};
-  step.samples = {
-      {kLoss, 2.5, 0}, {kHead, 1e300, kFlagPartial}, {kTensor, 3, kFlagEval | kFlagSampled}};
+  step.samples = {{kLoss, 2.5, 0},
+                  {kHead, 1e300, model::kFlagPartial},
+                  {kTensor, 3, model::kFlagEval | model::kFlagSampled}};
   batch.steps.push_back(step);
   model::AlertRow alert;
   alert.mutable_alert()->set_id("a1");
@@ -97,22 +98,22 @@ StoreBatch KnownBatch() {
 }
 
 // A step that is closed and not folded.
-StoreBatch OpenBatch() {
-  StoreBatch batch;
-  ClosedStep step;
+store::StoreBatch OpenBatch() {
+  store::StoreBatch batch;
+  model::ClosedStep step;
   step.run = "exp-42";
   step.row = {1, 1199, 1'800'000'059'000'000'000, 4'194'304, 8, false, false, true};
-  step.samples = {{kLoss, 2.25, kFlagLate}, {kHead, 0.5, 0}};
+  step.samples = {{kLoss, 2.25, model::kFlagLate}, {kHead, 0.5, 0}};
   batch.steps.push_back(step);
   return batch;
 }
 
-absl::StatusOr<std::unique_ptr<store::Database>> OpenDatabase(const StoreOptions& options) {
+absl::StatusOr<std::unique_ptr<store::Database>> OpenDatabase(const store::StoreOptions& options) {
   return store::Database::Open(options, nullptr, std::make_shared<store::DamageWatch>());
 }
 
 // "family key value" in hex, one row a line, in the order of the store.
-std::string Dump(const StoreOptions& options) {
+std::string Dump(const store::StoreOptions& options) {
   const auto database = OpenDatabase(options);
   EXPECT_OK(database);
   if (!database.ok()) return "";
@@ -130,7 +131,7 @@ std::string Dump(const StoreOptions& options) {
 }
 
 // Makes a store of these rows.
-void PutRows(const std::string& rows, const StoreOptions& options) {
+void PutRows(const std::string& rows, const store::StoreOptions& options) {
   ASSERT_OK_AND_ASSIGN(const auto database, OpenDatabase(options));
   for (const absl::string_view line : absl::StrSplit(rows, '\n', absl::SkipEmpty())) {
     const std::vector<std::string> parts = absl::StrSplit(line, ' ');
@@ -146,9 +147,9 @@ void PutRows(const std::string& rows, const StoreOptions& options) {
 }
 
 // The store answers with what the batches say.
-void ExpectKnownBatches(const Store& store) {
-  const StoreBatch expected = KnownBatch();
-  const StoreBatch open_batch = OpenBatch();
+void ExpectKnownBatches(const store::Store& store) {
+  const store::StoreBatch expected = KnownBatch();
+  const store::StoreBatch open_batch = OpenBatch();
   const auto equals = [](const auto& row) { return row.SerializeAsString(); };
   ASSERT_OK_AND_ASSIGN(const auto run, store.Run("exp-42"));
   EXPECT_EQ(equals(run), equals(expected.runs[0]));
@@ -168,20 +169,21 @@ void ExpectKnownBatches(const Store& store) {
   ASSERT_EQ(coactivation.size(), 1u);
   EXPECT_EQ(equals(coactivation[0]), equals(expected.coactivation[0].row));
 
-  std::vector<StepRow> steps;
-  ASSERT_OK(store.Steps("exp-42", {}, [&steps](const StepRow& step) {
+  std::vector<model::StepRow> steps;
+  ASSERT_OK(store.Steps("exp-42", {}, [&steps](const model::StepRow& step) {
     steps.push_back(step);
     return true;
   }));
   EXPECT_THAT(steps, ElementsAre(open_batch.steps[0].row, expected.steps[0].row));
-  for (const Sample& sample : expected.steps[0].samples) {
-    std::vector<Point> points;
-    ASSERT_OK(store.Points("exp-42", {sample.series}, {}, [&points](size_t, const Point& point) {
-      points.push_back(point);
-      return true;
-    }));
-    std::vector<Point> expected_points;
-    for (const Sample& open : open_batch.steps[0].samples) {
+  for (const model::Sample& sample : expected.steps[0].samples) {
+    std::vector<model::Point> points;
+    ASSERT_OK(
+        store.Points("exp-42", {sample.series}, {}, [&points](size_t, const model::Point& point) {
+          points.push_back(point);
+          return true;
+        }));
+    std::vector<model::Point> expected_points;
+    for (const model::Sample& open : open_batch.steps[0].samples) {
       if (!(open.series == sample.series)) continue;
       expected_points.push_back({1, 1199, open.value, open.flags});
     }
@@ -202,17 +204,17 @@ void ExpectKnownBatches(const Store& store) {
 }
 
 TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data")};
   {
     // One row more before the opening: heads are numbered from RocksDB's sequence number on.
-    StoreBatch run;
+    store::StoreBatch run;
     run.runs = KnownBatch().runs;
-    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(options));
     ASSERT_OK(store->Write(run));
   }
   {
-    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+    ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(options));
     ASSERT_OK(store->Write(KnownBatch()));
     ASSERT_OK(store->Fold("exp-42"));
     ASSERT_OK(store->Write(OpenBatch()));
@@ -221,12 +223,12 @@ TEST(StoreGoldenTest, KnownBatchesBecomeTheseBytes) {
 }
 
 TEST(StoreGoldenTest, TheseBytesReadBackAsTheBatches) {
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data")};
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data")};
   ASSERT_NO_FATAL_FAILURE(PutRows(Golden(), options));
-  ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
+  ASSERT_OK_AND_ASSIGN(const auto store, store::OpenStore(options));
   ExpectKnownBatches(*store);
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::golden

@@ -13,10 +13,10 @@
 #include "gtest/gtest.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::golden {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 
 void ExpectGolden(const std::string& name, const google::protobuf::Message& message) {
   const std::string path = FORESHOCK_SOURCE_DIR "/tests/golden/wire/" + name + ".v1.bin";
@@ -97,4 +97,4 @@ TEST(WireGoldenTest, ARefusalWithARetryDelay) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::golden

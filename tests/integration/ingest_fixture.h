@@ -16,7 +16,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::integration {
 
 // One Push stream from the sender's side, with a deadline so that no test hangs.
 class Sender {
@@ -46,7 +46,7 @@ class Sender {
   void Cancel() { context_.TryCancel(); }
 
   // Sends the Hello and expects to be let in.
-  v1::HelloAck Enter(const v1::Hello& hello = testing_support::GoodHello()) {
+  v1::HelloAck Enter(const v1::Hello& hello = support::GoodHello()) {
     Send(hello);
     v1::PushResponse response;
     EXPECT_TRUE(stream_->Read(&response));
@@ -87,11 +87,11 @@ class Sender {
 
 class IngestFixture : public ::testing::Test {
  protected:
-  void Start(IngestService::Options options = {}) {
-    service_ = std::make_unique<IngestService>(
-        options, IngestService::Deps{.sink = &sink_, .stats = &stats_});
-    server_ = std::make_unique<GrpcServer>(
-        GrpcServer::Options{.message_bytes_max = options.limits.message_bytes_max});
+  void Start(ingest::IngestService::Options options = {}) {
+    service_ = std::make_unique<ingest::IngestService>(
+        options, ingest::IngestService::Deps{.sink = &sink_, .stats = &stats_});
+    server_ = std::make_unique<rpc::GrpcServer>(
+        rpc::GrpcServer::Options{.message_bytes_max = options.limits.message_bytes_max});
     server_->Add(v1::IngestService::service_full_name(), service_.get());
     absl::StatusOr<std::string> bound = server_->Start();
     ASSERT_OK(bound.status());
@@ -100,14 +100,14 @@ class IngestFixture : public ::testing::Test {
   }
 
   static v1::Hello HelloOf(uint32_t rank) {
-    v1::Hello hello = testing_support::GoodHello();
+    v1::Hello hello = support::GoodHello();
     hello.set_world_size(64);
     hello.set_rank(rank);
     hello.set_client_instance("instance-" + std::to_string(rank));
     return hello;
   }
 
-  uint64_t Refused(Refusal reason) const {
+  uint64_t Refused(ingest::Refusal reason) const {
     return stats_.Snapshot().refused[static_cast<size_t>(reason)];
   }
 
@@ -123,12 +123,12 @@ class IngestFixture : public ::testing::Test {
     return static_cast<double>(retry.retry_delay().seconds()) + 1e-9 * retry.retry_delay().nanos();
   }
 
-  testing_support::FakeSink sink_;
-  IngestStats stats_;
-  std::unique_ptr<IngestService> service_;
-  std::unique_ptr<GrpcServer> server_;  // after the service: it ends first
+  support::FakeSink sink_;
+  ingest::IngestStats stats_;
+  std::unique_ptr<ingest::IngestService> service_;
+  std::unique_ptr<rpc::GrpcServer> server_;  // after the service: it ends first
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IngestService::Stub> stub_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::integration

@@ -6,14 +6,14 @@
 
 #include "tests/integration/ingest_fixture.h"
 
-namespace foreshock {
+namespace foreshock::integration {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 using ::testing::HasSubstr;
 
 // Room for one step of waiting or so: tests that want a refusal need not wait long for it.
-IngestService::Options Impatient() {
+ingest::IngestService::Options Impatient() {
   return {.submit_wait_max = absl::Milliseconds(40),
           .submit_retry_interval = absl::Milliseconds(5),
           .retry_delay = absl::Milliseconds(1500)};
@@ -63,7 +63,7 @@ TEST_F(IngestFixture, ALastingLackOfRoomEndsTheStreamWithARetryDelay) {
   EXPECT_EQ(status.error_message(), "the ingest queue holds 64 of 64 bytes");
   EXPECT_DOUBLE_EQ(RetrySeconds(status), 1.5);
   EXPECT_EQ(sink_.refusals(), 9);  // once, then 40 ms / 5 ms times again
-  EXPECT_EQ(Refused(Refusal::kOverload), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kOverload), 1u);
 }
 
 TEST_F(IngestFixture, PushOnceSaysAtOnceThatThereIsNoRoom) {
@@ -139,7 +139,7 @@ TEST_F(IngestFixture, StreamsBeyondTheLimitAreRefused) {
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("streams_per_run_max"));
   EXPECT_DOUBLE_EQ(RetrySeconds(status), 1);
-  EXPECT_EQ(Refused(Refusal::kStreamsPerRun), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kStreamsPerRun), 1u);
 }
 
 TEST_F(IngestFixture, ATooLargeMessageIsRefusedNamingTheLimitAndWithoutARetry) {
@@ -184,7 +184,7 @@ TEST_F(IngestFixture, DrainingEndsStreamsOnceTheyAreAcknowledged) {
   const grpc::Status status = sender.End();
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(sender.last_seq(), 1u);
-  EXPECT_EQ(Refused(Refusal::kDraining), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kDraining), 1u);
 }
 
 TEST_F(IngestFixture, DrainingRefusesNewStreamsAndCalls) {
@@ -222,4 +222,4 @@ TEST_F(IngestFixture, AnIdleStreamDoesNotHoldUpTheEnd) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::integration

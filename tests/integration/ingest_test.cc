@@ -5,10 +5,10 @@
 #include "tests/integration/ingest_fixture.h"
 #include "tests/support/raw_call.h"
 
-namespace foreshock {
+namespace foreshock::integration {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -31,7 +31,7 @@ TEST_F(IngestFixture, AWholeStream) {
   ASSERT_EQ(sink_.goodbyes().size(), 1u);
   EXPECT_EQ(sink_.goodbyes()[0].outcome(), v1::OUTCOME_FINISHED);
   EXPECT_TRUE(sink_.Await([&] { return sink_.open_streams() == 0; }));
-  const IngestCounts counts = stats_.Snapshot();
+  const ingest::IngestCounts counts = stats_.Snapshot();
   EXPECT_EQ(counts.reports, 3u);
   EXPECT_EQ(counts.streams_total, 1u);
   EXPECT_GT(counts.bytes, 0u);
@@ -119,7 +119,7 @@ TEST_F(IngestFixture, TheFirstMessageIsAHello) {
   EXPECT_EQ(status.error_message(),
             "a Report came first; the first message of a stream is a Hello");
   EXPECT_TRUE(sink_.hellos().empty());
-  EXPECT_EQ(Refused(Refusal::kProtocol), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kProtocol), 1u);
 }
 
 TEST_F(IngestFixture, ASecondHelloEndsTheStream) {
@@ -143,7 +143,7 @@ TEST_F(IngestFixture, ABadHelloIsNotOpened) {
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "hello: rank: found 99; allowed 0..3 (below world_size)");
   EXPECT_TRUE(sink_.hellos().empty());
-  EXPECT_EQ(Refused(Refusal::kBadHello), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kBadHello), 1u);
 }
 
 TEST_F(IngestFixture, AnEmptyMessageEndsTheStream) {
@@ -160,11 +160,11 @@ TEST_F(IngestFixture, BytesThatCannotBeParsedEndTheStreamAndTheEndOfAStreamDoesN
   Start();
   const auto push = [this](const std::string& bytes) {
     grpc::Status status;
-    testing_support::RawCall(channel_, "/foreshock.v1.IngestService/Push", bytes, &status);
+    support::RawCall(channel_, "/foreshock.v1.IngestService/Push", bytes, &status);
     return status;
   };
   v1::PushRequest hello;
-  *hello.mutable_hello() = testing_support::GoodHello();
+  *hello.mutable_hello() = support::GoodHello();
   EXPECT_TRUE(push(hello.SerializeAsString()).ok());
   const std::string cut = hello.SerializeAsString().substr(0, 20);
   for (const std::string& bytes : {std::string("\xff\xff\xff"), cut}) {
@@ -172,7 +172,7 @@ TEST_F(IngestFixture, BytesThatCannotBeParsedEndTheStreamAndTheEndOfAStreamDoesN
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
     EXPECT_THAT(status.error_message(), HasSubstr("cannot be parsed"));
   }
-  EXPECT_EQ(Refused(Refusal::kProtocol), 2u);
+  EXPECT_EQ(Refused(ingest::Refusal::kProtocol), 2u);
 }
 
 TEST_F(IngestFixture, ASeqThatGoesBackEndsTheStreamAfterItsAcks) {
@@ -195,7 +195,7 @@ TEST_F(IngestFixture, TheSinksWordOnAHelloReachesTheSender) {
   const grpc::Status status = sender.End();
   EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_EQ(status.error_message(), "rank 1 is held by another process");
-  EXPECT_EQ(Refused(Refusal::kSink), 1u);
+  EXPECT_EQ(Refused(ingest::Refusal::kSink), 1u);
 }
 
 TEST_F(IngestFixture, TheSinkMayEndAStream) {
@@ -297,4 +297,4 @@ TEST_F(IngestFixture, HealthAndReflectionAnswer) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::integration

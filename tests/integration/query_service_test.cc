@@ -10,7 +10,7 @@
 #include "tests/support/memory_store.h"
 #include "tests/support/stored_run.h"
 
-namespace foreshock {
+namespace foreshock::integration {
 namespace {
 
 using ::testing::AllOf;
@@ -19,20 +19,22 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kJson[] = "Content-Type: application/json\r\n";
+constexpr char kBacktest[] = "/api/v1/rules/backtest";
+constexpr char kOwnFile[] = R"({"run": "exp-1", "files": [{"name": "own.yaml"}]})";
 
 class QueryServiceTest : public ::testing::Test {
  protected:
   void SetUp() override { StartWith({}); }
   void TearDown() override { server_->Shutdown(); }
 
-  void StartWith(QueryService::Options options) {
+  void StartWith(query::QueryService::Options options) {
     if (server_ != nullptr) server_->Shutdown();
     server_.reset();
-    StoreRun("exp-1", 100, store_.get());
+    support::StoreRun("exp-1", 100, store_.get());
     live_.status.set_version("0.1.0");
     live_.rules.emplace_back().set_name("Delta2EntropyFalls");
     live_.rule_files.emplace_back().set_text("groups: []");
-    service_ = std::make_unique<QueryService>(options, &answers_);
+    service_ = std::make_unique<query::QueryService>(options, &answers_);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -42,8 +44,8 @@ class QueryServiceTest : public ::testing::Test {
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
                                    grpc::InsecureChannelCredentials());
     stub_ = v1::QueryService::NewStub(channel_);
-    http_ = std::make_unique<HttpServer>(HttpOptions{.listen = "127.0.0.1:0"});
-    AddJsonRoutes(&answers_, http_.get());
+    http_ = std::make_unique<http::HttpServer>(http::HttpOptions{.listen = "127.0.0.1:0"});
+    query::AddJsonRoutes(&answers_, http_.get());
     ASSERT_OK_AND_ASSIGN(http_address_, http_->Start());
   }
 
@@ -53,21 +55,21 @@ class QueryServiceTest : public ::testing::Test {
     return context;
   }
 
-  std::unique_ptr<Store> store_ = NewMemoryStore();
-  FakeLiveState live_;
-  Answers answers_{store_.get(), &live_, FakeBacktest};
-  std::unique_ptr<QueryService> service_;
+  std::unique_ptr<store::Store> store_ = support::NewMemoryStore();
+  support::FakeLiveState live_;
+  query::Answers answers_{store_.get(), &live_, support::FakeBacktest};
+  std::unique_ptr<query::QueryService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::QueryService::Stub> stub_;
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<http::HttpServer> http_;
   std::string http_address_;
 };
 
 // The JSON of `target` must be the message that gRPC answers.
 template <typename Response>
 void ExpectSame(const std::string& address, const std::string& target, const Response& response) {
-  const HttpReply reply = HttpGet(address, target);
+  const support::HttpReply reply = support::HttpGet(address, target);
   ASSERT_EQ(reply.status, 200) << target << reply.body;
   EXPECT_THAT(reply.headers, HasSubstr("content-type: application/json"));
   Response from_json;
@@ -159,15 +161,15 @@ TEST_F(QueryServiceTest, BothFacesGiveTheSameAnswers) {
     v1::BacktestRulesResponse response;
     ASSERT_TRUE(stub_->BacktestRules(Context().get(), request, &response).ok());
     EXPECT_THAT(response.notes(), ElementsAre("exp-1", "own.yaml"));
-    const HttpReply reply = HttpCall(http_address_, "POST", "/api/v1/rules/backtest",
-                                     R"({"run": "exp-1", "files": [{"name": "own.yaml"}]})", kJson);
+    const support::HttpReply reply =
+        support::HttpCall(http_address_, "POST", kBacktest, kOwnFile, kJson);
     EXPECT_EQ(reply.status, 200);
     v1::BacktestRulesResponse from_json;
     ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(reply.body, &from_json).ok());
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(from_json, response));
-    EXPECT_EQ(HttpCall(http_address_, "POST", "/api/v1/rules/backtest", "{}", kJson).status, 400);
-    EXPECT_EQ(HttpCall(http_address_, "POST", "/api/v1/rules/backtest", "{}").status, 400);
-    EXPECT_EQ(HttpGet(http_address_, "/api/v1/rules/backtest").status, 405);
+    EXPECT_EQ(support::HttpCall(http_address_, "POST", kBacktest, "{}", kJson).status, 400);
+    EXPECT_EQ(support::HttpCall(http_address_, "POST", kBacktest, "{}").status, 400);
+    EXPECT_EQ(support::HttpGet(http_address_, kBacktest).status, 405);
   }
   {
     v1::GetStatusResponse response;
@@ -178,9 +180,9 @@ TEST_F(QueryServiceTest, BothFacesGiveTheSameAnswers) {
 }
 
 TEST_F(QueryServiceTest, StreamsPointsInOrder) {
-  StoreBatch batch;
+  store::StoreBatch batch;
   for (int64_t step = 80; step < 20'000; ++step) {
-    batch.steps.push_back(StoredStep("exp-1", 2, step));
+    batch.steps.push_back(support::StoredStep("exp-1", 2, step));
   }
   model::AttemptRow attempt;
   attempt.set_number(2);
@@ -202,9 +204,10 @@ TEST_F(QueryServiceTest, StreamsPointsInOrder) {
 }
 
 TEST_F(QueryServiceTest, PointsAsJsonAreOneResultPerSeries) {
-  const HttpReply reply = HttpGet(http_address_,
-                                  "/api/v1/points?run=exp-1&indicator=load.share&layer=1&unit_id=3"
-                                  "&first_step=20&last_step=20");
+  const support::HttpReply reply =
+      support::HttpGet(http_address_,
+                       "/api/v1/points?run=exp-1&indicator=load.share&layer=1&unit_id=3"
+                       "&first_step=20&last_step=20");
   ASSERT_EQ(reply.status, 200);
   EXPECT_EQ(reply.body, R"({"results":[{"series":{"run":"exp-1","indicator":"load.share",)"
                         R"("unit":"UNIT_EXPERT","unit_id":"3","unit_name":"","layer":1},)"
@@ -213,9 +216,10 @@ TEST_F(QueryServiceTest, PointsAsJsonAreOneResultPerSeries) {
                         R"("truncated":false,"buckets":[],"bucket_steps":"1","continuation":""}],)"
                         R"("truncated":false})"
                         "\n");
-  const HttpReply cut = HttpGet(http_address_, "/api/v1/points?run=exp-1&limit=15");
+  const support::HttpReply cut =
+      support::HttpGet(http_address_, "/api/v1/points?run=exp-1&limit=15");
   EXPECT_THAT(cut.body, HasSubstr("],\"truncated\":true}\n"));
-  EXPECT_EQ(HttpGet(http_address_, "/api/v1/points?run=exp-1&indicator=train.lr").body,
+  EXPECT_EQ(support::HttpGet(http_address_, "/api/v1/points?run=exp-1&indicator=train.lr").body,
             "{\"results\":[],\"truncated\":false}\n");
 }
 
@@ -246,11 +250,11 @@ TEST_F(QueryServiceTest, ErrorsSayWhatIsAllowed) {
       {"/api/v1/nope", 404, "/api/v1/nope"},
   };
   for (const Case& c : cases) {
-    const HttpReply reply = HttpGet(http_address_, c.target);
+    const support::HttpReply reply = support::HttpGet(http_address_, c.target);
     EXPECT_EQ(reply.status, c.status) << c.target;
     EXPECT_THAT(reply.body, AllOf(HasSubstr("{\"code\": \""), HasSubstr(c.message))) << c.target;
   }
-  EXPECT_EQ(HttpCall(http_address_, "POST", "/api/v1/runs").status, 405);
+  EXPECT_EQ(support::HttpCall(http_address_, "POST", "/api/v1/runs").status, 405);
   v1::GetRunRequest request;
   request.set_run("nope");
   v1::GetRunResponse response;
@@ -266,9 +270,9 @@ TEST_F(QueryServiceTest, ErrorsSayWhatIsAllowed) {
 
 TEST_F(QueryServiceTest, AReaderThatStopsReadingHoldsNothingUp) {
   StartWith({.threads = 1, .calls_max = 2});
-  StoreBatch batch;
+  store::StoreBatch batch;
   for (int64_t step = 80; step < 100'000; ++step) {
-    batch.steps.push_back(StoredStep("exp-1", 2, step));
+    batch.steps.push_back(support::StoredStep("exp-1", 2, step));
   }
   model::AttemptRow attempt;
   attempt.set_number(2);
@@ -302,4 +306,4 @@ TEST_F(QueryServiceTest, AReaderThatStopsReadingHoldsNothingUp) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::integration

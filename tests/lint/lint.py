@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what the compiler cannot: include arrows, owners of libraries, file lists, words, clocks,
+"""Holds what the compiler cannot: arrows, namespaces, owners of libraries, file lists, words, clocks,
 lengths of functions.
 
     tests/lint/lint.py            # what ctest runs
@@ -59,6 +59,11 @@ PROXY_MAY_USE = {"proxy", "proto", "daemon/base", "daemon/capture", "daemon/stor
 SAYS = re.compile(r"\b(f|v|vf)?printf\(|\b(f?puts|f?putc|putchar|fwrite)\(|std::(cout|cerr)\b")
 MAY_WRITE = {"client/cli/say.cc", "client/cli/progress.cc", "client/cli/verb_export.cc",
              "proxy/file.cc"}
+# A folder's namespace is foreshock::FOLDER; these have another name.
+NAMESPACES = {"daemon": "app", "client/cpp": "client_internal",
+              "tests/unit/client": "client_internal"}
+# Defines functions of gRPC and Abseil again, for ThreadSanitizer.
+FOREIGN_NAMESPACES = {"tests/support/tsan_grpc.cc"}
 # Which folders may include a library's headers.
 OWNERS = {
     r"rocksdb/": {"daemon/store"},
@@ -170,6 +175,98 @@ def check_includes(name, lines):
             if re.match(pattern, header) and module not in owners:
                 yield (f"{name}:{number}: includes {header}, which belongs to "
                        f"{', '.join(sorted(owners))}")
+
+
+def namespace_of(name):
+    """The namespace below `foreshock` that belongs to a file: its folder's name."""
+    parts = name.split("/")[:-1]
+    folder = "/".join(parts[:3] if parts[:2] == ["tests", "unit"] else parts[:2])
+    return NAMESPACES.get(folder, folder.split("/")[-1])
+
+
+def declares_only(lines, number):
+    """Whether the block that line `number` opens holds forward declarations of types only."""
+    for line in lines[number:]:
+        if line.startswith("}"):
+            return True
+        if not re.fullmatch(r"((template <[^>]*> )?(class|struct|enum class) \w+( : \w+)?;)?\s*(//.*)?",
+                            line):
+            return False
+    return False
+
+
+def lies_within(lines, number, own):
+    """Whether line `number` comes after the head of a block of `own` and before its end."""
+    for line in reversed(lines[:number - 1]):
+        if re.match(rf"\}}  // namespace {own}$", line):
+            return False
+        if re.match(rf"namespace {own} \{{", line):
+            return True
+    return False
+
+
+def check_namespaces(name, lines):
+    """What a module declares lies in its own namespace; the public client's lies in `foreshock`."""
+    if not name.startswith(("daemon/", "client/", "proxy/", "tests/")) or name in FOREIGN_NAMESPACES:
+        return
+    own = rf"foreshock::{namespace_of(name)}(?:::\w+)*"
+    if name.startswith("client/cpp/include/"):
+        own = "foreshock"
+    elif name.startswith("client/cpp/src/") and name.endswith(".cc"):
+        own = f"(?:{own}|foreshock)"  # defines what the public headers declare
+    for number, line in enumerate(lines, 1):
+        found = re.match(r"(?:inline )?namespace ([\w:]+) \{", line)
+        if not found or re.fullmatch(own, found.group(1)) or lies_within(lines, number, own):
+            continue
+        if found.group(1) == "foreshock" or not declares_only(lines, number):
+            yield (f"{name}:{number}: namespace {found.group(1)} is not this folder's; "
+                   f"foreshock::{namespace_of(name)} is")
+
+
+def check_macro_includes(name, lines):
+    """A header that a macro names is one that no check of arrows sees."""
+    for number, line in enumerate(lines, 1):
+        if re.match(r"\s*#\s*include(_next)?\s+[A-Za-z_]", line):
+            yield f"{name}:{number}: includes what a macro names; write the header's name"
+
+
+def target_folders(cmake):
+    """{name of a library of ours: its folder}, from {name of a CMake file: its text}."""
+    folders = {}
+    for name, text in cmake.items():
+        for target in re.findall(r"\b(?:foreshock_library|add_library)\(\s*(\w+)", text):
+            folders[target.removeprefix("foreshock_")] = str(pathlib.PurePosixPath(name).parent)
+    return folders
+
+
+def check_links(cmake):
+    """A library or program links only what its folder may include."""
+    folders = target_folders(cmake)
+    for name, text in cmake.items():
+        module = module_of(name)
+        if not module or module == "daemon":
+            continue
+        for call in re.finditer(
+                r"\b(?:foreshock_library|foreshock_executable|target_link_libraries)\(([^()]*)", text):
+            for found in re.finditer(r"(?<![\w-])foreshock(?:::|_)(\w+)", call.group(1)):
+                folder = folders.get(found.group(1))
+                number = text.count("\n", 0, call.start(1) + found.start()) + 1
+                if folder is None or "#" in text.splitlines()[number - 1]:
+                    continue
+                reason = check_link(module, found.group(1), module_of(folder + "/CMakeLists.txt"))
+                if reason:
+                    yield f"{name}:{number}: links {found.group(0)}: {reason}"
+
+
+def check_link(module, library, target):
+    """None if `module` may link `library`, which lies in the module `target`; else the reason."""
+    if target is None:
+        return f"{library} is for tests"
+    if module != "proxy":
+        return check_arrow(module, target)
+    if target in PROXY_MAY_USE or library == "cli_text":  # the headers of the CLI that it sees
+        return None
+    return "proxy may use daemon/base, daemon/capture, daemon/store and cli_text only"
 
 
 def check_pragma_once(name, text):
@@ -372,6 +469,7 @@ def main():
     arguments = parser.parse_args()
     files = tracked_files()
     findings = []
+    cmake = {}
     for name in files:
         path = ROOT / name
         if path.suffix not in TEXT_SUFFIXES:
@@ -384,9 +482,16 @@ def main():
         findings += check_words(name, lines)
         if name.endswith((".cc", ".h", ".inc")):
             findings += check_includes(name, lines)
+            findings += check_macro_includes(name, lines)
+            findings += check_namespaces(name, lines)
             findings += check_pragma_once(name, text)
             findings += check_waits(name, lines)
             findings += check_says(name, lines)
+        elif name.endswith(".h.in"):
+            findings += check_namespaces(name, lines)
+        elif name.endswith(("CMakeLists.txt", ".cmake")):
+            cmake[name] = text
+    findings += check_links(cmake)
     findings += check_listed(files)
     modules = read_typescript(files)
     if modules is None:

@@ -54,6 +54,107 @@ class IncludeArrows(unittest.TestCase):
             self.assertEqual(len(self.reason(name, include)), 1, f"{name} {include}")
 
 
+    def test_a_header_that_a_macro_names_is_a_finding(self):
+        for line, count in [("#include NAME", 1), ("# include HEADER(a)", 1),
+                            ('#include "daemon/base/log.h"', 0), ("#include <vector>", 0)]:
+            self.assertEqual(len(list(lint.check_macro_includes("daemon/a/b.cc", [line]))), count,
+                             line)
+
+
+class Links(unittest.TestCase):
+
+    def links(self, name, text):
+        folders = ["daemon/base", "daemon/model", "daemon/store", "daemon/rules", "daemon/query",
+                   "client/cpp", "client/cli"]
+        cmake = {f"{folder}/CMakeLists.txt": f"foreshock_library({folder.split('/')[1]} SOURCES a.cc)"
+                 for folder in folders}
+        cmake["client/cpp/CMakeLists.txt"] = "foreshock_library(client SOURCES a.cc)"
+        cmake["client/cli/CMakeLists.txt"] += "foreshock_library(cli_text SOURCES a.cc)"
+        cmake["daemon/rules/CMakeLists.txt"] += "add_library(foreshock_rules_proto STATIC a.cc)"
+        cmake["tests/support/CMakeLists.txt"] = "foreshock_library(test_support SOURCES a.cc)"
+        cmake[name] = cmake.get(name, "") + text
+        return list(lint.check_links(cmake))
+
+    def test_links_downward_are_allowed(self):
+        for name, text in [
+                ("daemon/rules/CMakeLists.txt",
+                 "target_link_libraries(foreshock_rules PUBLIC foreshock::model foreshock_rules_proto)"),
+                ("daemon/query/CMakeLists.txt",
+                 "foreshock_library(query2 SOURCES a.cc PUBLIC foreshock::store absl::time)"),
+                ("daemon/rules/CMakeLists.txt", "# target_link_libraries(a foreshock::query)"),
+                ("proxy/CMakeLists.txt", "foreshock_executable(p LINK foreshock::cli_text)"),
+                ("tests/unit/CMakeLists.txt", "foreshock_test(a LINK foreshock::query)"),
+        ]:
+            self.assertEqual(self.links(name, text), [], text)
+
+    def test_links_upward_and_sideways_are_findings(self):
+        for name, text in [
+                ("daemon/model/CMakeLists.txt",
+                 "target_link_libraries(foreshock_model PUBLIC foreshock::store)"),
+                ("daemon/model/CMakeLists.txt",
+                 "target_link_libraries(foreshock_model PUBLIC foreshock_store)"),
+                ("daemon/rules/CMakeLists.txt",
+                 "foreshock_library(r SOURCES a.cc\n  PRIVATE foreshock::query)"),
+                ("daemon/store/CMakeLists.txt",
+                 "target_link_libraries(foreshock_store PRIVATE foreshock_rules_proto)"),
+                ("daemon/store/CMakeLists.txt",
+                 "target_link_libraries(foreshock_store PRIVATE foreshock::test_support)"),
+                ("client/cpp/CMakeLists.txt",
+                 "target_link_libraries(foreshock_client PRIVATE foreshock::store)"),
+                ("proxy/CMakeLists.txt", "foreshock_executable(p LINK foreshock::cli)"),
+        ]:
+            self.assertEqual(len(self.links(name, text)), 1, text)
+
+
+class Namespaces(unittest.TestCase):
+
+    def findings(self, name, *lines):
+        return list(lint.check_namespaces(name, list(lines)))
+
+    def test_the_folders_own_is_allowed(self):
+        for name, space in [
+                ("daemon/rules/rule.h", "foreshock::rules"),
+                ("daemon/http/routes.cc", "foreshock::http::internal"),
+                ("daemon/main.cc", "foreshock::app"),
+                ("client/cli/say.h", "foreshock::cli"),
+                ("client/cpp/include/foreshock/client.h", "foreshock"),
+                ("client/cpp/src/client.cc", "foreshock"),
+                ("client/cpp/src/sender.h", "foreshock::client_internal"),
+                ("proxy/cli.cc", "foreshock::proxy"),
+                ("tests/unit/rules/rule_test.cc", "foreshock::rules"),
+                ("tests/unit/client/split_test.cc", "foreshock::client_internal"),
+                ("tests/support/temp_dir.h", "foreshock::support"),
+                ("tests/fault/store_child.cc", "foreshock::fault"),
+        ]:
+            self.assertEqual(self.findings(name, f"namespace {space} {{", "class A {", "};",
+                                           f"}}  // namespace {space}"), [], f"{name} {space}")
+
+    def test_the_bare_one_and_those_of_others_are_findings(self):
+        for name, space in [
+                ("daemon/rules/rule.h", "foreshock"),
+                ("daemon/rules/rule.cc", "foreshock"),
+                ("daemon/rules/rule.h", "foreshock::store"),
+                ("daemon/rules/rule.h", "foreshock::rules_internal"),
+                ("daemon/rules/rule.h", "rules"),
+                ("client/cpp/src/sender.h", "foreshock"),
+                ("client/cpp/include/foreshock/client.h", "foreshock::client"),
+                ("tests/unit/rules/rule_test.cc", "foreshock"),
+                ("tests/fault/store_child.cc", "foreshock::store"),
+        ]:
+            for inside in ["class A {};", "int F();", "inline constexpr int kA = 1;"]:
+                self.assertEqual(len(self.findings(name, f"namespace {space} {{", inside,
+                                                   f"}}  // namespace {space}")), 1, f"{name} {space}")
+
+    def test_forward_declarations_of_others_and_inner_namespaces_are_none(self):
+        self.assertEqual(self.findings("daemon/rules/rate_limit.h", "namespace foreshock::base {",
+                                       "class Archive;", "}  // namespace foreshock::base"), [])
+        self.assertEqual(self.findings("daemon/rules/rate_limit.h", "namespace foreshock::rules {",
+                                       "namespace detail {", "int F();", "}  // namespace detail",
+                                       "}  // namespace foreshock::rules"), [])
+        self.assertEqual(len(self.findings("daemon/rules/rate_limit.h", "namespace foreshock {",
+                                           "class Archive;", "}  // namespace foreshock")), 1)
+
+
 class Printing(unittest.TestCase):
 
     def test_what_prints_beside_say_is_a_finding(self):

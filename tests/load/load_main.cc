@@ -50,7 +50,7 @@ double MetricOf(const std::string& page, const std::string& name) {
 
 std::optional<DaemonStats> ReadDaemon(const std::string& http) {
   if (http.empty()) return std::nullopt;
-  const HttpReply reply = HttpGet(http, "/metrics");
+  const support::HttpReply reply = support::HttpGet(http, "/metrics");
   if (reply.status != 200) return std::nullopt;
   return DaemonStats{.resident_mib = MetricOf(reply.body, "process_resident_memory_bytes") / 0x1p20,
                      .cpu_s = MetricOf(reply.body, "process_cpu_seconds_total"),

@@ -36,7 +36,7 @@ class LoadRank::Call final : public grpc::ClientBidiReactor<v1::PushRequest, v1:
       return;
     }
     {
-      MutexLock lock(&rank_->mutex_);
+      base::MutexLock lock(&rank_->mutex_);
       rank_->call_ = nullptr;
       rank_->open_ = false;
     }
@@ -67,7 +67,7 @@ LoadRank::LoadRank(const LoadOptions& options, const ReportMaker& maker, uint32_
 LoadRank::~LoadRank() = default;
 
 void LoadRank::Connect(absl::Time now) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (stopped_ || now < connect_at_) return;
   connect_at_ = absl::InfiniteFuture();  // until the stream ends
   writing_ = true;  // the Hello, whose answer may be heard before its OnWriteDone
@@ -77,30 +77,30 @@ void LoadRank::Connect(absl::Time now) {
 }
 
 void LoadRank::Begin(absl::Time first_due) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   first_due_ = first_due;
 }
 
 void LoadRank::SetDue(int64_t steps) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   counts_.due = static_cast<uint64_t>(steps);
   WriteNext();
 }
 
 void LoadRank::Finish() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   finish_ = true;
   WriteNext();
 }
 
 void LoadRank::Stop() {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stopped_ = true;
   if (call_ != nullptr) call_->Cancel();
 }
 
 bool LoadRank::idle() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return connect_at_ != absl::InfiniteFuture();
 }
 
@@ -123,7 +123,7 @@ void LoadRank::WriteNext() {
 
 void LoadRank::OnResponse(const v1::PushResponse& response) {
   const absl::Time now = absl::Now();
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   uint64_t acked = response.ack().seq();
   if (response.has_hello_ack()) {
     open_ = true;
@@ -145,14 +145,14 @@ void LoadRank::OnResponse(const v1::PushResponse& response) {
 }
 
 void LoadRank::OnWritten(bool ok) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   writing_ = false;
   maker_.Shrink(&request_);
   if (ok) WriteNext();  // else the stream is over, which its reader hears
 }
 
 void LoadRank::OnEnd(const grpc::Status& status) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (status.ok() && goodbye_written_) {
     counts_.finished = 1;
     stopped_ = true;
@@ -168,25 +168,25 @@ void LoadRank::OnEnd(const grpc::Status& status) {
 }
 
 RankCounts LoadRank::counts() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   RankCounts counts = counts_;
   counts.open = open_ ? 1 : 0;
   return counts;
 }
 
 void LoadRank::AppendLatencies(size_t from, std::vector<float>* out) const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   out->insert(out->end(), latencies_ms_.begin() + static_cast<std::ptrdiff_t>(from),
               latencies_ms_.end());
 }
 
 std::string LoadRank::last_error() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return last_error_;
 }
 
 std::string LoadRank::rejection() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return rejection_;
 }
 

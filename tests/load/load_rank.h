@@ -71,7 +71,7 @@ class LoadRank {
   const v1::Hello hello_;
   const std::unique_ptr<v1::IngestService::Stub> stub_;
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   Call* call_ ABSL_GUARDED_BY(mutex_) = nullptr;  // deletes itself
   bool open_ ABSL_GUARDED_BY(mutex_) = false;     // HelloAck has come
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

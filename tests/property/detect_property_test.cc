@@ -15,11 +15,12 @@
 #include "daemon/detect/level.h"
 #include "daemon/detect/promise.h"
 
-namespace foreshock::detect {
+namespace foreshock::property {
 namespace {
 
-constexpr Limits kLoss{.side = Side::kUp, .logarithm = true, .size = 0.03, .noises = 3};
-constexpr Limits kWorse{.side = Side::kUp, .size = 0.05, .noises = 6};
+constexpr detect::Limits kLoss{
+    .side = detect::Side::kUp, .logarithm = true, .size = 0.03, .noises = 3};
+constexpr detect::Limits kWorse{.side = detect::Side::kUp, .size = 0.05, .noises = 6};
 
 // Noise of about standard deviation 1 (a random walk: of a step), by name.
 class Source {
@@ -65,7 +66,7 @@ TEST(DetectLaws, ADoubledLossIsToldFromTheTwelfthRowOn) {
       for (const int onset : {12, 40, 300}) {
         for (const double unit : {1.0, 1e-4}) {
           Source source(kind, seed);
-          Level level(kLoss);
+          detect::Level level(kLoss);
           std::optional<int> told;
           for (int row = 0; row < onset + 10 && !told.has_value(); ++row) {
             const double value = Healthy(kind, &source) * (row < onset ? 1 : 2) * unit;
@@ -84,18 +85,18 @@ TEST(DetectLaws, WhatIsLostIsToldUntilItIsBack) {
   for (const char* kind : kKinds) {
     const uint64_t seed = 4;
     Source source(kind, seed);
-    Level level(kLoss);
+    detect::Level level(kLoss);
     for (int row = 0; row < 500; ++row) level.Push(row, Healthy(kind, &source));
     double before = 0;
     for (int row = 500; row < 20'000; ++row) {
-      const Change change = level.Push(row, 3 * Healthy(kind, &source));
+      const detect::Change change = level.Push(row, 3 * Healthy(kind, &source));
       if (row == 520) before = change.before;
       if (row >= 520) {
         ASSERT_TRUE(change.lasts) << kind << ", row " << row << ", seed " << seed;
         ASSERT_EQ(change.before, before) << kind << ", row " << row;
       }
     }
-    Change change;
+    detect::Change change;
     for (int row = 20'000; row < 30'000; ++row) {
       change = level.Push(row, before * std::exp(0.001 * (row % 3)));
     }
@@ -109,7 +110,7 @@ TEST(DetectLaws, TheCadenceDoesNotMatter) {
   for (const uint64_t seed : {1, 2, 3}) {
     for (const int every : {1, 10, 100}) {
       Source source("AR 0.9", seed);
-      Level level(kLoss);
+      detect::Level level(kLoss);
       std::vector<int> told;
       bool was = false;
       for (int step = 0; step < 60'000; ++step) {
@@ -137,9 +138,9 @@ TEST(DetectLaws, HealthyNoiseIsQuiet) {
     int levels = 0, bests = 0, drifts = 0;
     for (uint64_t seed = 1; seed <= kSeries; ++seed) {
       Source source(kind, seed);
-      Level level(kLoss);
-      BestSoFar best(kWorse);
-      Drift drift({.side = Side::kUp, .logarithm = true, .size = 1});
+      detect::Level level(kLoss);
+      detect::BestSoFar best(kWorse);
+      detect::Drift drift({.side = detect::Side::kUp, .logarithm = true, .size = 1});
       bool level_was = false, best_was = false, drift_was = false;
       double sum = 0, squares = 0;
       int in_a_row = 0;
@@ -183,8 +184,8 @@ TEST(DetectLaws, PagesKeepTheirPromise) {
     for (const int series : {1, 100, 1000}) {
       const int rows = series == 1 ? 100'000 : series == 100 ? 4000 : 800;
       std::vector<Source> sources;
-      std::vector<Level> levels;
-      std::vector<Promise> promises;
+      std::vector<detect::Level> levels;
+      std::vector<detect::Promise> promises;
       for (int i = 0; i < series; ++i) {
         sources.emplace_back(kind, 1000 + static_cast<uint64_t>(i));
         levels.emplace_back(kLoss);
@@ -216,8 +217,8 @@ TEST(DetectLaws, ALostLossPagesWithinSixtyRows) {
   for (const char* kind : kKinds) {
     const uint64_t seed = 9;
     Source source(kind, seed);
-    Level level(kLoss);
-    Promise promise(25'000);
+    detect::Level level(kLoss);
+    detect::Promise promise(25'000);
     bool held = false;
     std::optional<int> paged;
     for (int row = 0; row < 600 && !paged.has_value(); ++row) {
@@ -233,4 +234,4 @@ TEST(DetectLaws, ALostLossPagesWithinSixtyRows) {
 }
 
 }  // namespace
-}  // namespace foreshock::detect
+}  // namespace foreshock::property

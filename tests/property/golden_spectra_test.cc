@@ -13,30 +13,30 @@
 #include "tests/unit/indicators/harness.h"
 #include "tests/unit/indicators/qk_payloads.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
+using indicators::FrobeniusNorm;
+using indicators::Gaussian;
+using indicators::RandomHead;
+using indicators::Sum;
+using indicators::ToBf16;
 using reference::Head;
-using testing_support::FrobeniusNorm;
-using testing_support::Gaussian;
-using testing_support::RandomHead;
-using testing_support::Sum;
-using testing_support::ToBf16;
 
 constexpr uint64_t kSeed = 417;
 
 model::QkSpectra Spectra(const Head& head, uint32_t bits = 24) {
-  return SpectraFromFactors({.q = head.q.data(),
-                             .k = head.k.data(),
-                             .delta_q = head.delta_q.data(),
-                             .delta_k = head.delta_k.data(),
-                             .d = static_cast<uint32_t>(head.d),
-                             .r = static_cast<uint32_t>(head.r),
-                             .significand_bits = bits});
+  return indicators::SpectraFromFactors({.q = head.q.data(),
+                                         .k = head.k.data(),
+                                         .delta_q = head.delta_q.data(),
+                                         .delta_k = head.delta_k.data(),
+                                         .d = static_cast<uint32_t>(head.d),
+                                         .r = static_cast<uint32_t>(head.r),
+                                         .significand_bits = bits});
 }
 
 double Rank(const model::Spectrum& spectrum) {
-  return EffectiveRank(spectrum.entropy(), spectrum.rank_bound());
+  return indicators::EffectiveRank(spectrum.entropy(), spectrum.rank_bound());
 }
 
 TEST(GoldenSpectra, RandomUpdates) {
@@ -172,7 +172,7 @@ TEST(GoldenSpectra, TheGridGateShutsOutBiasedWindows) {
       seen.delta_k = Sum(rounded(Sum(head.k, head.delta_k)), seen.k, -1);
       const model::QkSpectra found = Spectra(seen, 8);
       const double bias = Rank(found.delta2()) / Rank(Spectra(head).delta2()) - 1;
-      if (found.grid_ratio() <= kGridRatioMax) {
+      if (found.grid_ratio() <= indicators::kGridRatioMax) {
         EXPECT_LE(std::abs(bias), 0.03);
       } else {
         worst_shut = std::min(worst_shut, bias);
@@ -183,4 +183,4 @@ TEST(GoldenSpectra, TheGridGateShutsOutBiasedWindows) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

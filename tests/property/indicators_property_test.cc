@@ -13,21 +13,21 @@
 #include "tests/unit/indicators/harness.h"
 #include "tests/unit/indicators/qk_payloads.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
+using indicators::F64Tensor;
+using indicators::FrobeniusNorm;
+using indicators::Gaussian;
+using indicators::GramOf;
+using indicators::I64Tensor;
+using indicators::Near;
+using indicators::Near9;
+using indicators::RandomHead;
+using indicators::Rank;
+using indicators::Samples;
+using indicators::Sum;
 using reference::Head;
-using testing_support::F64Tensor;
-using testing_support::FrobeniusNorm;
-using testing_support::Gaussian;
-using testing_support::GramOf;
-using testing_support::I64Tensor;
-using testing_support::Near;
-using testing_support::Near9;
-using testing_support::RandomHead;
-using testing_support::Rank;
-using testing_support::Samples;
-using testing_support::Sum;
 
 // FORESHOCK_SEED=n repeats a run.
 uint64_t Seed() {
@@ -65,12 +65,12 @@ class IndicatorProperties : public ::testing::Test {
     return head;
   }
   static model::QkSpectra Spectra(const Head& head) {
-    return SpectraFromFactors({.q = head.q.data(),
-                               .k = head.k.data(),
-                               .delta_q = head.delta_q.data(),
-                               .delta_k = head.delta_k.data(),
-                               .d = static_cast<uint32_t>(head.d),
-                               .r = static_cast<uint32_t>(head.r)});
+    return indicators::SpectraFromFactors({.q = head.q.data(),
+                                           .k = head.k.data(),
+                                           .delta_q = head.delta_q.data(),
+                                           .delta_k = head.delta_k.data(),
+                                           .d = static_cast<uint32_t>(head.d),
+                                           .r = static_cast<uint32_t>(head.r)});
   }
   std::mt19937_64 random_{Seed()};
 };
@@ -78,8 +78,8 @@ class IndicatorProperties : public ::testing::Test {
 void ExpectRanges(const model::Spectrum& s) {
   if (!s.defined()) return;
   const double m = s.rank_bound(), slack = 1 + 1e-12;
-  const double rank = EffectiveRank(s.entropy(), s.rank_bound());
-  const double rank_l1 = EffectiveRank(s.entropy_l1(), s.rank_bound());
+  const double rank = indicators::EffectiveRank(s.entropy(), s.rank_bound());
+  const double rank_l1 = indicators::EffectiveRank(s.entropy_l1(), s.rank_bound());
   EXPECT_GE(s.stable_rank(), 1);
   EXPECT_LE(s.stable_rank(), rank * slack);
   EXPECT_LE(rank, m);
@@ -186,8 +186,8 @@ TEST_F(IndicatorProperties, EqualSingularValuesAreCounted) {
     for (size_t c = 0; c < k; ++c) head.delta_q[c + c * 20] = -3;
     const model::Spectrum s = Spectra(head).delta_q();
     EXPECT_THAT(s.stable_rank(), Near(static_cast<double>(k)));
-    EXPECT_THAT(EffectiveRank(s.entropy(), 8), Near(static_cast<double>(k)));
-    EXPECT_THAT(EffectiveRank(s.entropy_l1(), 8), Near(static_cast<double>(k)));
+    EXPECT_THAT(indicators::EffectiveRank(s.entropy(), 8), Near(static_cast<double>(k)));
+    EXPECT_THAT(indicators::EffectiveRank(s.entropy_l1(), 8), Near(static_cast<double>(k)));
   }
   // dK = 0, dQ and K orthonormal: Delta2 = dQ K^T has r equal singular values.
   const size_t d = 40, r = 6;
@@ -198,7 +198,7 @@ TEST_F(IndicatorProperties, EqualSingularValuesAreCounted) {
             std::vector<double>(d * r),
             std::vector<double>(d * r)};
   for (size_t c = 0; c < r; ++c) head.delta_q[2 * c + c * d] = head.k[c + 7 + c * d] = 1;
-  EXPECT_THAT(EffectiveRank(Spectra(head).delta2().entropy(), 12), Near(6));
+  EXPECT_THAT(indicators::EffectiveRank(Spectra(head).delta2().entropy(), 12), Near(6));
 }
 
 TEST_F(IndicatorProperties, GramsOfRowShardsAddWhateverTheirScales) {
@@ -227,7 +227,7 @@ TEST_F(IndicatorProperties, GramsOfRowShardsAddWhateverTheirScales) {
       begin += count;
     }
     ASSERT_EQ(static_cast<size_t>(sum.gram_a_size()), n * (n + 1) / 2);
-    const model::QkSpectra joined = SpectraFromGrams(Rebalanced(sum));
+    const model::QkSpectra joined = indicators::SpectraFromGrams(indicators::Rebalanced(sum));
     const reference::QkSpectra expected = reference::SpectraOf(head, 24);
     EXPECT_THAT(joined.delta2().entropy(), Near(expected.delta2.entropy));
     EXPECT_THAT(joined.delta3().entropy(), Near(expected.delta3.entropy));
@@ -244,7 +244,7 @@ TEST_F(IndicatorProperties, WindowsJoinUp) {
   second.q = Sum(first.q, first.delta_q);
   const auto grams = [&](const Head& head) {
     const v1::QkGram payload = GramOf(head, 0, d).qk_gram();
-    QkGrams grams;
+    indicators::QkGrams grams;
     std::vector<double> packed(n * (n + 1) / 2);
     std::memcpy(packed.data(), payload.gram_a().data().data(), 8 * packed.size());
     grams.gram_a.resize(n * n);
@@ -257,7 +257,7 @@ TEST_F(IndicatorProperties, WindowsJoinUp) {
     grams.q = payload.q(0);
     grams.d = d;
     grams.r = r;
-    return UnscaledSum(grams, d);
+    return indicators::UnscaledSum(grams, d);
   };
   const model::QkGramSum one = grams(first), two = grams(second);
   const auto at = [&](const model::QkGramSum& sum, size_t i, size_t j) {
@@ -402,4 +402,4 @@ TEST_F(IndicatorProperties, EffectiveSampleSizeAndChiSquareFollowFromTheRatio) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

@@ -15,7 +15,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -407,7 +407,7 @@ void ExpectLaw(const ShardMaker& maker, const FieldPath& path, const Message& a,
 // Merges the two and holds the fields of the only shard to their laws; null: all of them.
 void ExpectLaws(const ShardMaker& maker, const model::ShardReport& first,
                 const model::ShardReport& second, const FieldPath* only = nullptr) {
-  StepMerger merger;
+  merge::StepMerger merger;
   merger.Add(first);
   merger.Add(second);
   ASSERT_EQ(maker.SizeIn(merger.train()), 1);
@@ -458,7 +458,7 @@ TEST(MergeFieldsTest, ASourceThatIsInDoesNotCountAgain) {
     const ShardMaker maker(list);
     if (!maker.Sourced()) continue;
     SCOPED_TRACE(list->message_type()->name());
-    StepMerger once, again;
+    merge::StepMerger once, again;
     for (const int which : {0, 1}) once.Add(maker.Make(which));
     for (const int which : {0, 0, 1, 0, 1}) again.Add(maker.Make(which));
     EXPECT_TRUE(MessageDifferencer::Equals(once.train(), again.train()))
@@ -477,7 +477,7 @@ TEST(MergeFieldsTest, KeysKeepShardsApart) {
       const model::ShardReport first = maker.Make(0);
       model::ShardReport second = maker.Make(1);
       SetNumber(path.leaf(), 1, Holder(path, maker.Mutable(&second)));
-      StepMerger merger;
+      merge::StepMerger merger;
       merger.Add(first);
       merger.Add(second);
       ASSERT_EQ(maker.SizeIn(merger.train()), 2);
@@ -502,7 +502,7 @@ TEST(MergeFieldsTest, ShardsThatDisagreeDoNotAdd) {
       const model::ShardReport first = maker.Make(0);
       model::ShardReport second = maker.Make(1);
       SetNumber(path.leaf(), 1, Holder(path, maker.Mutable(&second)));
-      StepMerger alone, merger;
+      merge::StepMerger alone, merger;
       alone.Add(first);
       merger.Add(first);
       merger.Add(second);
@@ -527,7 +527,7 @@ TEST(MergeFieldsTest, WhatARankSaysOfItselfIsKeptAsItIsFirstSaid) {
     const ShardMaker maker(list);
     if (maker.Sourced() || list->name() == "findings" || list->name() == "undefined") continue;
     SCOPED_TRACE(list->message_type()->name());
-    StepMerger merger;
+    merge::StepMerger merger;
     merger.Add(maker.Make(0));
     merger.Add(maker.Make(1));
     ASSERT_EQ(maker.SizeIn(merger.train()), 1);
@@ -538,7 +538,7 @@ TEST(MergeFieldsTest, WhatARankSaysOfItselfIsKeptAsItIsFirstSaid) {
 
 TEST(MergeFieldsTest, UndefinedReasonsAreCounted) {
   const ShardMaker maker(model::StepShards::descriptor()->FindFieldByName("undefined"));
-  StepMerger merger;
+  merge::StepMerger merger;
   merger.Add(maker.Make(0));
   merger.Add(maker.Make(1));
   ASSERT_EQ(merger.train().undefined_size(), 1);
@@ -553,7 +553,7 @@ TEST(MergeFieldsTest, FindingsAreKeptAsTheyAreSaid) {
     model::FindingShard* finding = report.mutable_shards()->add_findings();
     for (int i = 0; i < type.field_count(); ++i) SetNumber(type.field(i), 10 * which + i, finding);
   }
-  StepMerger merger;
+  merge::StepMerger merger;
   merger.Add(report);
   EXPECT_TRUE(MessageDifferencer::Equals(merger.train(), report.shards()));
 }
@@ -571,7 +571,7 @@ TEST(MergeFieldsTest, FinishedSpectraStayAsTheyAre) {
   model::ShardReport other = finished;
   other.mutable_shards()->mutable_qk(0)->mutable_sources(0)->set_id(3);
   other.mutable_shards()->mutable_qk(0)->mutable_finished()->set_q_norm(4);
-  StepMerger merger;
+  merge::StepMerger merger;
   merger.Add(finished);
   merger.Add(partial);
   EXPECT_EQ(merger.train().undefined_size(), 1);
@@ -603,4 +603,4 @@ TEST(MergeFieldsTest, EveryFieldOfAReportIsMergedOrNotTheMergesBusiness) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

@@ -30,16 +30,16 @@
 #include "tests/unit/indicators/harness.h"
 #include "tests/unit/indicators/qk_payloads.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
-using testing_support::F32Tensor;
-using testing_support::F64Tensor;
-using testing_support::Gaussian;
-using testing_support::GramOf;
-using testing_support::I64Tensor;
-using testing_support::RandomHead;
+using indicators::F32Tensor;
+using indicators::F64Tensor;
+using indicators::Gaussian;
+using indicators::GramOf;
+using indicators::I64Tensor;
+using indicators::RandomHead;
 
 constexpr int64_t kBaseStep = 100;  // weights have a base there
 constexpr int64_t kStep = 150;      // the step that is merged
@@ -84,7 +84,7 @@ struct Split {
   std::vector<Part> base, parts;
   std::vector<v1::Summary> base_whole, whole;
   v1::ModelShape model;
-  StreamNames names;
+  model::StreamNames names;
   size_t terms = 1;                      // most summands of a sum
   std::map<std::string, double> scales;  // sum |x| of an indicator, where it is not its own
 };
@@ -628,30 +628,31 @@ class Rank {
     model::ShardReport report;
     report.set_rank(sender_.rank);
     report.set_step(step);
-    EXPECT_OK(Summarise(summary, {.sender = sender_, .names = names_, .step = step}, &snapshots_,
-                        report.mutable_shards()));
+    EXPECT_OK(indicators::Summarise(summary, {.sender = sender_, .names = names_, .step = step},
+                                    &snapshots_, report.mutable_shards()));
     return report;
   }
 
  private:
-  Sender sender_;
-  const StreamNames& names_;
-  Snapshots snapshots_{Snapshots::Options{}};
+  indicators::Sender sender_;
+  const model::StreamNames& names_;
+  indicators::Snapshots snapshots_{indicators::Snapshots::Options{}};
 };
 
-ClosedStep FinishOf(const StepMerger& merger, const v1::ModelShape& model) {
-  History history;
-  ClosedStep closed;
+model::ClosedStep FinishOf(const merge::StepMerger& merger, const v1::ModelShape& model) {
+  indicators::History history;
+  model::ClosedStep closed;
   closed.run = "run";
   closed.row.step = kStep;
-  Finish(merger.train(), model, /*eval=*/false, &history, &closed);
+  indicators::Finish(merger.train(), model, /*eval=*/false, &history, &closed);
   return closed;
 }
 
-double ValueOf(const ClosedStep& closed, const SeriesKey& like, const std::string& id) {
-  SeriesKey key = like;
+double ValueOf(const model::ClosedStep& closed, const model::SeriesKey& like,
+               const std::string& id) {
+  model::SeriesKey key = like;
   key.indicator = id;
-  for (const Sample& sample : closed.samples) {
+  for (const model::Sample& sample : closed.samples) {
     if (sample.series == key) return sample.value;
   }
   ADD_FAILURE() << "no " << id << " beside " << like.indicator;
@@ -671,8 +672,8 @@ const std::map<std::string, std::string>& MeanOfDeviation() {
 }
 
 // How far `sample` of the whole may be from that of the parts.
-double Tolerance(const Sample& sample, const ClosedStep& whole, const Split& split) {
-  const SeriesKey& series = sample.series;
+double Tolerance(const model::Sample& sample, const model::ClosedStep& whole, const Split& split) {
+  const model::SeriesKey& series = sample.series;
   const std::string& id = series.indicator;
   const double value = std::abs(sample.value);
   // 2 N eps for the sums above a quotient, as much for those below it, and twice that for what
@@ -707,11 +708,12 @@ double Tolerance(const Sample& sample, const ClosedStep& whole, const Split& spl
   return d * value;
 }
 
-void ExpectSameSamples(const ClosedStep& whole, const ClosedStep& parts, const Split& split) {
+void ExpectSameSamples(const model::ClosedStep& whole, const model::ClosedStep& parts,
+                       const Split& split) {
   ASSERT_EQ(whole.samples.size(), parts.samples.size());
   for (size_t i = 0; i < whole.samples.size(); ++i) {
-    const Sample& a = whole.samples[i];
-    const Sample& b = parts.samples[i];
+    const model::Sample& a = whole.samples[i];
+    const model::Sample& b = parts.samples[i];
     ASSERT_EQ(a.series, b.series) << a.series.indicator << ", " << b.series.indicator;
     const std::string where =
         absl::StrCat(a.series.indicator, " ", a.series.unit_id, " ", a.series.unit_name);
@@ -729,15 +731,15 @@ void ExpectSameSamples(const ClosedStep& whole, const ClosedStep& parts, const S
 }
 
 // Reasons are counted by payload: a split changes how many there are, but not of rejected rows.
-std::set<std::pair<std::string, std::string>> ReasonsOf(const ClosedStep& closed) {
+std::set<std::pair<std::string, std::string>> ReasonsOf(const model::ClosedStep& closed) {
   std::set<std::pair<std::string, std::string>> reasons;
-  for (const Undefined& undefined : closed.undefined) {
+  for (const model::Undefined& undefined : closed.undefined) {
     reasons.emplace(undefined.indicator, undefined.reason);
   }
   return reasons;
 }
-uint64_t RejectedRows(const ClosedStep& closed) {
-  for (const Undefined& undefined : closed.undefined) {
+uint64_t RejectedRows(const model::ClosedStep& closed) {
+  for (const model::Undefined& undefined : closed.undefined) {
     if (undefined.reason == "rejected_rows") return undefined.count;
   }
   return 0;
@@ -763,17 +765,17 @@ class MergeProperties : public ::testing::Test {
     }
     return reports;
   }
-  static StepMerger Whole(const Split& split) {
+  static merge::StepMerger Whole(const Split& split) {
     Rank rank(0, {}, split);
     for (const v1::Summary& summary : split.base_whole) rank.Say(summary, kBaseStep);
-    StepMerger merger;
+    merge::StepMerger merger;
     for (const v1::Summary& summary : split.whole) merger.Add(rank.Say(summary, kStep));
     return merger;
   }
 
   // Parts in any order, some of them more than once, are the whole.
   void ExpectAdds(const Grid& grid, const Split& split) {
-    const StepMerger whole = Whole(split);
+    const merge::StepMerger whole = Whole(split);
     std::vector<model::ShardReport> reports = Reports(grid, split);
     for (const bool repeats : {false, true}) {
       SCOPED_TRACE(repeats ? "with repeats" : "without repeats");
@@ -788,20 +790,21 @@ class MergeProperties : public ::testing::Test {
         }
       }
       dice_.Shuffle(&reports);
-      StepMerger merger;
+      merge::StepMerger merger;
       for (const model::ShardReport& report : reports) merger.Add(report);
       ExpectSame(split, whole, merger, reports, repeats);
     }
   }
 
  private:
-  static void ExpectSame(const Split& split, const StepMerger& whole, const StepMerger& merger,
+  static void ExpectSame(const Split& split, const merge::StepMerger& whole,
+                         const merge::StepMerger& merger,
                          const std::vector<model::ShardReport>& reports, bool repeats) {
-    ClosedStep expected = FinishOf(whole, split.model);
-    ClosedStep found = FinishOf(merger, split.model);
+    model::ClosedStep expected = FinishOf(whole, split.model);
+    model::ClosedStep found = FinishOf(merger, split.model);
     ExpectFirstEffectiveRanks(reports, &expected, &found);
     if (repeats) {
-      std::erase_if(expected.samples, [](const Sample& sample) {
+      std::erase_if(expected.samples, [](const model::Sample& sample) {
         return sample.series.indicator == "train.nonfinite";
       });
     } else {
@@ -810,7 +813,7 @@ class MergeProperties : public ::testing::Test {
     }
     ExpectSameSamples(expected, found, split);
     for (const model::FindingShard& finding : merger.train().findings()) {
-      EXPECT_NE(finding.kind(), static_cast<uint32_t>(Finding::Kind::kReplicaMismatch))
+      EXPECT_NE(finding.kind(), static_cast<uint32_t>(model::Finding::Kind::kReplicaMismatch))
           << finding.ShortDebugString();
     }
     ExpectSameCoactivation(whole.train(), merger.train(), split);
@@ -819,17 +822,17 @@ class MergeProperties : public ::testing::Test {
   // One block cannot be put together from parts: the first source's rank stays. Takes these samples
   // out of both steps.
   static void ExpectFirstEffectiveRanks(const std::vector<model::ShardReport>& reports,
-                                        ClosedStep* expected, ClosedStep* found) {
+                                        model::ClosedStep* expected, model::ClosedStep* found) {
     std::map<int64_t, double> first, kept;  // by head
     for (const model::ShardReport& report : reports) {
       for (const model::LogitShard& shard : report.shards().logits()) {
         if (shard.has_effective_rank()) first.try_emplace(shard.head(), shard.effective_rank());
       }
     }
-    const auto is_rank = [](const Sample& sample) {
+    const auto is_rank = [](const model::Sample& sample) {
       return sample.series.indicator == "attn.logits.effective_rank";
     };
-    for (const Sample& sample : found->samples) {
+    for (const model::Sample& sample : found->samples) {
       if (is_rank(sample)) kept[sample.series.unit_id] = sample.value;
     }
     EXPECT_EQ(kept, first);
@@ -911,12 +914,13 @@ TEST_F(MergeProperties, TokensAddOverDataShardsAndEvaluationStaysApart) {
         report.set_eval(eval);
         report.set_time_unix_ns(static_cast<int64_t>(rank) + 5);
         report.mutable_shards()->set_tokens(mine);
-        report.mutable_shards()->add_token_sources()->set_id(DerivedTokenShard(grid.At(rank)));
+        report.mutable_shards()->add_token_sources()->set_id(
+            indicators::DerivedTokenShard(grid.At(rank)));
         for (size_t times = dice_.Between(1, 3); times > 0; --times) reports.push_back(report);
       }
     }
     dice_.Shuffle(&reports);
-    StepMerger merger;
+    merge::StepMerger merger;
     for (const model::ShardReport& report : reports) merger.Add(report);
     EXPECT_EQ(merger.tokens(), sums[0]);
     EXPECT_EQ(merger.eval().tokens(), sums[1]);
@@ -936,7 +940,7 @@ TEST_F(MergeProperties, ReplicasThatDisagreeAreFindings) {
       (Splitter(grid, &dice_, &split).*Splitters().at(kind))();
       std::vector<model::ShardReport> reports = Reports(grid, split);
       dice_.Shuffle(&reports);
-      StepMerger merger;
+      merge::StepMerger merger;
       for (const model::ShardReport& report : reports) merger.Add(report);
       const model::StepShards before = merger.train();
       model::ShardReport other = reports[dice_.Between(0, reports.size() - 1)];
@@ -956,7 +960,7 @@ TEST_F(MergeProperties, ReplicasThatDisagreeAreFindings) {
       merger.Add(other);
       ASSERT_EQ(merger.train().findings_size(), 1);
       EXPECT_EQ(merger.train().findings(0).kind(),
-                static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
+                static_cast<uint32_t>(model::Finding::Kind::kReplicaMismatch));
       EXPECT_EQ(merger.train().findings(0).rank(), 1000u);
       model::StepShards after = merger.train();
       after.clear_findings();
@@ -966,4 +970,4 @@ TEST_F(MergeProperties, ReplicasThatDisagreeAreFindings) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
@@ -33,8 +33,8 @@ struct Stored {
   std::vector<int64_t> done = std::vector<int64_t>(kRanks, -1);
 };
 
-std::unique_ptr<OpenSteps> Restart(const Stored& stored) {
-  auto steps = std::make_unique<OpenSteps>(OpenSteps::Options{}, kRanks);
+std::unique_ptr<merge::OpenSteps> Restart(const Stored& stored) {
+  auto steps = std::make_unique<merge::OpenSteps>(merge::OpenSteps::Options{}, kRanks);
   if (stored.last_closed.has_value()) {
     const int64_t settled =
         stored.reports.empty() ? *stored.last_closed : stored.reports.begin()->first.first - 1;
@@ -62,12 +62,12 @@ TEST(OpenStepsPropertyTest, NothingIsLostWhileRanksStayTogether) {
       for (uint64_t burst = random() % 40; burst > 0; --burst) {
         if (next[rank] >= kSteps || next[rank] - slowest > kSkewSteps) break;
         const int64_t step = next[rank]++;
-        ASSERT_EQ(steps->Add(Report(rank, step), kStart), OpenSteps::Outcome::kOpen)
+        ASSERT_EQ(steps->Add(Report(rank, step), kStart), merge::OpenSteps::Outcome::kOpen)
             << "rank " << rank << ", step " << step;
         stored.reports.emplace(std::pair(step, rank), Report(rank, step));
         stored.done[rank] = step;
       }
-      for (const SettledStep& closed : steps->TakeSettled(kStart)) {
+      for (const merge::SettledStep& closed : steps->TakeSettled(kStart)) {
         ASSERT_EQ(closed.row.step, expected++);
         ASSERT_EQ(closed.row.ranks, kRanks);
         ASSERT_FALSE(closed.row.partial);
@@ -83,4 +83,4 @@ TEST(OpenStepsPropertyTest, NothingIsLostWhileRanksStayTogether) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

@@ -19,17 +19,17 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
 constexpr int kActions = 250;
 constexpr int kSeries = 6;
 const std::string kChunkRuns[] = {"x", "y"};
 
-SeriesKey NthSeries(int n) {
-  if (n == 0) return {"train.loss", kNoLayer, Unit::kNone, 0, ""};
-  if (n == 1) return {"tensor.nonfinite", 0, Unit::kTensor, 0, "w"};
-  return {"attn.delta2.entropy", n, Unit::kHead, n, ""};
+model::SeriesKey NthSeries(int n) {
+  if (n == 0) return {"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
+  if (n == 1) return {"tensor.nonfinite", 0, model::Unit::kTensor, 0, "w"};
+  return {"attn.delta2.entropy", n, model::Unit::kHead, n, ""};
 }
 
 // A run as a trainer would make it, with what goes wrong.
@@ -38,8 +38,8 @@ class RunWriter {
   RunWriter(std::string name, std::mt19937* random) : name_(std::move(name)), random_(random) {}
 
   // Some steps of the newest attempt.
-  StoreBatch More() {
-    StoreBatch batch;
+  store::StoreBatch More() {
+    store::StoreBatch batch;
     if (attempt_ == 0 || Below(12) == 0) Resume();
     const int64_t stride = Below(6) == 0 ? 1 + Below(3000) : 1;
     for (uint32_t left = Below(5) == 0 ? 1 + Below(700) : 1 + Below(40); left > 0; --left) {
@@ -55,8 +55,8 @@ class RunWriter {
   }
 
   // Steps of the past again, of any attempt, with other values and other series.
-  StoreBatch Late() {
-    StoreBatch batch;
+  store::StoreBatch Late() {
+    store::StoreBatch batch;
     for (uint32_t left = 1 + Below(5); left > 0 && next_ > 0; --left) {
       AddStep(static_cast<int64_t>((*random_)() % static_cast<uint64_t>(next_)), &batch);
       batch.steps.back().row.attempt = 1 + Below(attempt_);
@@ -82,8 +82,8 @@ class RunWriter {
     first_ = next_;
   }
 
-  void AddStep(int64_t step, StoreBatch* batch) {
-    ClosedStep closed;
+  void AddStep(int64_t step, store::StoreBatch* batch) {
+    model::ClosedStep closed;
     closed.run = name_;
     closed.row = {attempt_, step, 1'000'000 * step + Below(1000), Below(5000), 1 + Below(8)};
     for (int n = 0; n < kSeries; ++n) {
@@ -112,26 +112,27 @@ class RunWriter {
 };
 
 struct Read {
-  std::vector<SeriesKey> series;
-  StepRange range;
+  std::vector<model::SeriesKey> series;
+  store::StepRange range;
   int64_t bucket_steps;
 };
 
-using Points = std::vector<std::vector<Point>>;
-using BucketsOf = std::vector<std::vector<Bucket>>;
+using Points = std::vector<std::vector<model::Point>>;
+using BucketsOf = std::vector<std::vector<store::Bucket>>;
 
-Points PointsOf(const Store& store, const std::string& run, const Read& read) {
+Points PointsOf(const store::Store& store, const std::string& run, const Read& read) {
   Points points(read.series.size());
-  EXPECT_OK(store.Points(run, read.series, read.range, [&](size_t i, const Point& point) {
+  EXPECT_OK(store.Points(run, read.series, read.range, [&](size_t i, const model::Point& point) {
     points[i].push_back(point);
     return true;
   }));
   return points;
 }
 
-std::vector<StepRow> StepsOf(const Store& store, const std::string& run, const Read& read) {
-  std::vector<StepRow> steps;
-  EXPECT_OK(store.Steps(run, read.range, [&](const StepRow& step) {
+std::vector<model::StepRow> StepsOf(const store::Store& store, const std::string& run,
+                                    const Read& read) {
+  std::vector<model::StepRow> steps;
+  EXPECT_OK(store.Steps(run, read.range, [&](const model::StepRow& step) {
     steps.push_back(step);
     return true;
   }));
@@ -139,11 +140,11 @@ std::vector<StepRow> StepsOf(const Store& store, const std::string& run, const R
 }
 
 // With the means taken out: they are rounded in another order.
-BucketsOf BucketsWithoutMean(const Store& store, const std::string& run, const Read& read,
+BucketsOf BucketsWithoutMean(const store::Store& store, const std::string& run, const Read& read,
                              std::vector<double>* means) {
   BucketsOf buckets(read.series.size());
   EXPECT_OK(store.Buckets(run, read.series, read.range, read.bucket_steps,
-                          [&](size_t i, const Bucket& bucket) {
+                          [&](size_t i, const store::Bucket& bucket) {
                             EXPECT_LE(bucket.min, bucket.mean);
                             EXPECT_LE(bucket.mean, bucket.max);
                             means->push_back(bucket.mean);
@@ -154,7 +155,8 @@ BucketsOf BucketsWithoutMean(const Store& store, const std::string& run, const R
   return buckets;
 }
 
-void Compare(const Store& rocks, const Store& memory, const std::string& run, const Read& read) {
+void Compare(const store::Store& rocks, const store::Store& memory, const std::string& run,
+             const Read& read) {
   ASSERT_EQ(PointsOf(rocks, run, read), PointsOf(memory, run, read));
   ASSERT_EQ(StepsOf(rocks, run, read), StepsOf(memory, run, read));
   std::vector<double> means;
@@ -163,8 +165,8 @@ void Compare(const Store& rocks, const Store& memory, const std::string& run, co
   const BucketsOf expected = BucketsWithoutMean(memory, run, read, &expected_means);
   ASSERT_EQ(buckets, expected);
   size_t i = 0;
-  for (const std::vector<Bucket>& of_series : buckets) {
-    for (const Bucket& bucket : of_series) {
+  for (const std::vector<store::Bucket>& of_series : buckets) {
+    for (const store::Bucket& bucket : of_series) {
       // A sum of n values of size s, rounded to doubles in parts, is off by n s 2^-53 at most.
       const double size = std::max(std::fabs(bucket.min), std::fabs(bucket.max));
       ASSERT_NEAR(means[i], expected_means[i], static_cast<double>(bucket.count) * size * 0x1p-52);
@@ -185,12 +187,12 @@ TEST(StoreChunksPropertyTest, ChunkedReadsAreThoseOfTheReference) {
   std::printf("seed %u (repeat with FORESHOCK_TEST_SEED)\n", seed);
   std::mt19937 random(seed);
   const auto below = [&random](uint32_t bound) { return random() % bound; };
-  TempDir directory;
+  support::TempDir directory;
   // Few open points: the store folds by itself too, beside what is done here.
-  StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
+  store::StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 256 << 10};
   options.open_points = 100 + below(3000);
-  ASSERT_OK_AND_ASSIGN(auto rocks, OpenStore(options));
-  const auto memory = NewMemoryStore();
+  ASSERT_OK_AND_ASSIGN(auto rocks, store::OpenStore(options));
+  const auto memory = support::NewMemoryStore();
   std::map<std::string, RunWriter> writers;
   for (const std::string& run : kChunkRuns) writers.try_emplace(run, run, &random);
 
@@ -203,14 +205,14 @@ TEST(StoreChunksPropertyTest, ChunkedReadsAreThoseOfTheReference) {
       ASSERT_OK(rocks->Fold(run));
     } else if (action == 4) {
       rocks.reset();
-      ASSERT_OK_AND_ASSIGN(rocks, OpenStore(options));
+      ASSERT_OK_AND_ASSIGN(rocks, store::OpenStore(options));
     } else if (action == 5 && below(3) == 0 && writer.attempt() > 0) {
       ASSERT_OK(rocks->DeleteRun(run));
       ASSERT_OK(memory->DeleteRun(run));
       writer.Forget();
     } else {
       const bool late = action < 10 && writer.attempt() > 0;
-      const StoreBatch batch = late ? writer.Late() : writer.More();
+      const store::StoreBatch batch = late ? writer.Late() : writer.More();
       ASSERT_OK(rocks->Write(batch));
       ASSERT_OK(memory->Write(batch));
     }
@@ -241,4 +243,4 @@ TEST(StoreChunksPropertyTest, ChunkedReadsAreThoseOfTheReference) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

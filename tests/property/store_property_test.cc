@@ -14,7 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::property {
 namespace {
 
 constexpr int kBatches = 300;
@@ -31,14 +31,16 @@ class Generator {
   uint32_t Attempt() { return 1 + Below(kAttemptsMax); }
   int64_t Step() { return Below(kStepsMax); }
 
-  SeriesKey Series() {
+  model::SeriesKey Series() {
     switch (Below(3)) {
       case 0:
-        return {"train.loss", kNoLayer, Unit::kNone, 0, ""};
+        return {"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
       case 1:
-        return {"attn.delta2.entropy", static_cast<int32_t>(Below(2)), Unit::kHead, Below(3), ""};
+        return {"attn.delta2.entropy", static_cast<int32_t>(Below(2)), model::Unit::kHead, Below(3),
+                ""};
       default:
-        return {"tensor.nonfinite", kNoLayer, Unit::kTensor, 0, Below(2) == 0 ? "w" : "wq"};
+        return {"tensor.nonfinite", model::kNoLayer, model::Unit::kTensor, 0,
+                Below(2) == 0 ? "w" : "wq"};
     }
   }
 
@@ -47,14 +49,14 @@ class Generator {
     return kValues[Below(std::size(kValues))];
   }
 
-  StoreBatch Batch() {
-    StoreBatch batch;
+  store::StoreBatch Batch() {
+    store::StoreBatch batch;
     for (uint32_t parts = 1 + Below(4); parts > 0; --parts) AddPart(&batch);
     return batch;
   }
 
  private:
-  void AddPart(StoreBatch* batch) {
+  void AddPart(store::StoreBatch* batch) {
     const std::string run = Run();
     switch (Below(10)) {
       case 0: {
@@ -119,7 +121,7 @@ class Generator {
         break;
       }
       default: {
-        ClosedStep step;
+        model::ClosedStep step;
         step.run = run;
         step.row.attempt = Attempt();
         step.row.step = Step();
@@ -146,7 +148,7 @@ void AppendRows(const absl::StatusOr<std::vector<Row>>& rows, std::string* out) 
 }
 
 // Everything a store answers about a run, as text.
-std::string Describe(const Store& store, const std::string& run) {
+std::string Describe(const store::Store& store, const std::string& run) {
   std::string out;
   AppendRows(store.Runs(), &out);
   AppendRows(store.Attempts(run), &out);
@@ -156,10 +158,10 @@ std::string Describe(const Store& store, const std::string& run) {
   const bool has_judging = judging.ok() && judging->has_value();
   absl::StrAppend(&out, "judging ", judging.status().ToString(), " ",
                   has_judging ? (*judging)->ShortDebugString() : "", "\n");
-  const StepRange ranges[] = {
+  const store::StepRange ranges[] = {
       {}, {.first = 3, .last = 9}, {.attempt = 1}, {.first = 5, .attempt = 2}};
-  for (const StepRange& range : ranges) {
-    const absl::Status status = store.Steps(run, range, [&out](const StepRow& row) {
+  for (const store::StepRange& range : ranges) {
+    const absl::Status status = store.Steps(run, range, [&out](const model::StepRow& row) {
       absl::StrAppend(&out, "step ", row.attempt, "/", row.step, " ", row.tokens, row.late, "\n");
       return true;
     });
@@ -176,11 +178,11 @@ std::string Describe(const Store& store, const std::string& run) {
   }
   const auto series = store.Series(run, {});
   if (!series.ok()) return absl::StrCat(out, series.status().ToString());
-  for (const SeriesKey& key : *series) {
+  for (const model::SeriesKey& key : *series) {
     absl::StrAppend(&out, key.indicator, " ", key.layer, " ", key.unit_id, key.unit_name, "\n");
-    for (const StepRange& range : ranges) {
+    for (const store::StepRange& range : ranges) {
       const absl::Status status =
-          store.Points(run, {key}, range, [&out](size_t, const Point& point) {
+          store.Points(run, {key}, range, [&out](size_t, const model::Point& point) {
             absl::StrAppend(&out, point.attempt, "/", point.step, " ", point.value, " ",
                             point.flags, "\n");
             return true;
@@ -197,13 +199,14 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
   if (given == nullptr || !absl::SimpleAtoi(given, &seed)) seed = std::random_device()();
   std::printf("seed %u (repeat with FORESHOCK_TEST_SEED)\n", seed);
   Generator generator(seed);
-  TempDir directory;
-  const StoreOptions options{.directory = directory.File("data"), .write_buffer_bytes = 64 << 10};
-  ASSERT_OK_AND_ASSIGN(auto rocks, OpenStore(options));
-  const auto memory = NewMemoryStore();
+  support::TempDir directory;
+  const store::StoreOptions options{.directory = directory.File("data"),
+                                    .write_buffer_bytes = 64 << 10};
+  ASSERT_OK_AND_ASSIGN(auto rocks, store::OpenStore(options));
+  const auto memory = support::NewMemoryStore();
   for (int i = 0; i < kBatches; ++i) {
     SCOPED_TRACE(absl::StrCat("seed ", seed, " batch ", i));
-    const StoreBatch batch = generator.Batch();
+    const store::StoreBatch batch = generator.Batch();
     ASSERT_OK(rocks->Write(batch));
     ASSERT_OK(memory->Write(batch));
     if (generator.Below(60) == 0) {
@@ -221,7 +224,7 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
     }
     if (generator.Below(40) == 0) {
       rocks.reset();
-      ASSERT_OK_AND_ASSIGN(rocks, OpenStore(options));
+      ASSERT_OK_AND_ASSIGN(rocks, store::OpenStore(options));
     }
     EXPECT_EQ(rocks->Stats().series, memory->Stats().series);
     if (i % 10 != 0 && i != kBatches - 1) continue;
@@ -230,4 +233,4 @@ TEST(StorePropertyTest, BothStoresAnswerTheSameAfterAnyBatches) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::property

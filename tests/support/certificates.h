@@ -15,7 +15,7 @@
 
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 struct TestCertificate {
   std::string cert{};  // PEM
@@ -110,4 +110,4 @@ inline void WriteFile(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::support

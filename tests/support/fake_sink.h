@@ -16,10 +16,10 @@
 #include "daemon/base/worker_pool.h"
 #include "daemon/ingest/sink.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::support {
 
 // Thread-safe.
-class FakeSink final : public ReportSink {
+class FakeSink final : public ingest::ReportSink {
  public:
   struct Settings {
     bool commit_at_once = true;                             // else on Commit()
@@ -31,15 +31,15 @@ class FakeSink final : public ReportSink {
   };
 
   void Set(Settings settings) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     settings_ = std::move(settings);
   }
 
   // Acknowledges everything that was taken, stream by stream, and from now on at once.
   void Commit() {
-    std::vector<std::pair<PushStream::AckFn, v1::Ack>> due;
+    std::vector<std::pair<ingest::PushStream::AckFn, v1::Ack>> due;
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       settings_.commit_at_once = true;
       for (const std::shared_ptr<State>& state : open_) {
         if (state->pending) due.emplace_back(state->on_ack, std::exchange(state->ack, {}));
@@ -51,32 +51,32 @@ class FakeSink final : public ReportSink {
 
   // As a sink that drains: every open stream must end.
   void EndAll(const absl::Status& status) {
-    std::vector<PushStream::EndFn> ends;
+    std::vector<ingest::PushStream::EndFn> ends;
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       for (const std::shared_ptr<State>& state : open_) ends.push_back(state->on_end);
     }
-    for (const PushStream::EndFn& end : ends) OnWriter([end, status] { end(status); });
+    for (const ingest::PushStream::EndFn& end : ends) OnWriter([end, status] { end(status); });
   }
 
   std::vector<v1::Hello> hellos() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return hellos_;
   }
   std::vector<v1::Report> reports() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return reports_;
   }
   std::vector<v1::Goodbye> goodbyes() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return goodbyes_;
   }
   int refusals() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return refusals_;
   }
   size_t open_streams() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return open_.size();
   }
 
@@ -84,15 +84,16 @@ class FakeSink final : public ReportSink {
   bool Await(const std::function<bool()>& condition) {
     for (int i = 0; i < 1000; ++i) {
       if (condition()) return true;
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       changed_.WaitFor(&mutex_, absl::Milliseconds(10));
     }
     return condition();
   }
 
-  absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, PushStream::AckFn on_ack,
-                                                   PushStream::EndFn on_end) override {
-    MutexLock lock(&mutex_);
+  absl::StatusOr<std::unique_ptr<ingest::PushStream>> Open(
+      const v1::Hello& hello, ingest::PushStream::AckFn on_ack,
+      ingest::PushStream::EndFn on_end) override {
+    base::MutexLock lock(&mutex_);
     hellos_.push_back(hello);
     changed_.NotifyAll();
     if (!settings_.open.ok()) return settings_.open;
@@ -108,26 +109,26 @@ class FakeSink final : public ReportSink {
  private:
   struct State {
     v1::HelloAck hello_ack;
-    PushStream::AckFn on_ack;
-    PushStream::EndFn on_end;
+    ingest::PushStream::AckFn on_ack;
+    ingest::PushStream::EndFn on_end;
     v1::Ack ack;           // not yet sent
     bool pending = false;  // there is one to send
   };
 
-  class Stream final : public PushStream {
+  class Stream final : public ingest::PushStream {
    public:
     Stream(FakeSink* sink, std::shared_ptr<State> state) : sink_(sink), state_(std::move(state)) {}
     ~Stream() override {
-      MutexLock lock(&sink_->mutex_);
+      base::MutexLock lock(&sink_->mutex_);
       std::erase(sink_->open_, state_);
       sink_->changed_.NotifyAll();
     }
     const v1::HelloAck& hello_ack() const override { return state_->hello_ack; }
-    absl::Status Submit(const v1::Report& report, const StreamNames& names,
+    absl::Status Submit(const v1::Report& report, const model::StreamNames& names,
                         std::vector<v1::Rejection> rejections) override {
       std::function<void(const v1::Report&)> on_submit;
       {
-        MutexLock lock(&sink_->mutex_);
+        base::MutexLock lock(&sink_->mutex_);
         on_submit = sink_->settings_.on_submit;
       }
       if (on_submit) on_submit(report);
@@ -162,9 +163,9 @@ class FakeSink final : public ReportSink {
   template <typename TakeFn>
   absl::Status Take(State* state, TakeFn take) {
     v1::Ack ack;
-    PushStream::AckFn on_ack;
+    ingest::PushStream::AckFn on_ack;
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       const absl::Status status = take();
       changed_.NotifyAll();
       if (!status.ok()) return status;
@@ -180,15 +181,16 @@ class FakeSink final : public ReportSink {
 
   void OnWriter(std::function<void()> call) { FORESHOCK_CHECK(writer_.TryRun(std::move(call))); }
 
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   Settings settings_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<State>> open_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Hello> hellos_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Report> reports_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Goodbye> goodbyes_ ABSL_GUARDED_BY(mutex_);
   int refusals_ ABSL_GUARDED_BY(mutex_) = 0;
-  WorkerPool writer_{{.threads = 1, .tasks_max = 1u << 20}};  // last: ends before the rest goes
+  base::WorkerPool writer_{
+      {.threads = 1, .tasks_max = 1u << 20}};  // last: ends before the rest goes
 };
 
-}  // namespace foreshock::testing_support
+}  // namespace foreshock::support

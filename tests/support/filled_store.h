@@ -10,7 +10,7 @@
 #include "daemon/store/store.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 inline const absl::Time kFilledNow = absl::FromUnixSeconds(2'000'000'000);
 
@@ -26,8 +26,8 @@ struct FilledRun {
   absl::Duration between = absl::Seconds(1);  // two steps
 };
 
-inline SeriesKey FilledSeries(int number) {
-  return {"router.token_entropy", number, Unit::kNone, 0, ""};
+inline model::SeriesKey FilledSeries(int number) {
+  return {"router.token_entropy", number, model::Unit::kNone, 0, ""};
 }
 
 // Values that do not compress to nothing.
@@ -35,15 +35,15 @@ inline double FilledValue(int series, int64_t step) {
   return static_cast<float>(std::sin(static_cast<double>(step * 7919 + series * 104729)));
 }
 
-inline std::vector<SeriesKey> FilledSeriesOf(const FilledRun& run) {
-  std::vector<SeriesKey> series;
+inline std::vector<model::SeriesKey> FilledSeriesOf(const FilledRun& run) {
+  std::vector<model::SeriesKey> series;
   for (int s = 0; s < run.series; ++s) series.push_back(FilledSeries(s));
   return series;
 }
 
 // Writes the run, with an alert, an event, a rank and what its rules remember, and folds it.
-inline void FillRun(const FilledRun& run, Store* store) {
-  StoreBatch batch;
+inline void FillRun(const FilledRun& run, store::Store* store) {
+  store::StoreBatch batch;
   model::RunRow row;
   row.set_name(run.name);
   row.set_created_unix_ns(1);
@@ -75,7 +75,7 @@ inline void FillRun(const FilledRun& run, Store* store) {
   judging.set_memory("memory of " + run.name);
   batch.judging.push_back({run.name, judging});
   for (int64_t step = run.first_step; step <= run.last_step; ++step) {
-    ClosedStep closed;
+    model::ClosedStep closed;
     closed.run = run.name;
     closed.row.attempt = run.attempt;
     closed.row.step = step;
@@ -94,4 +94,4 @@ inline void FillRun(const FilledRun& run, Store* store) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::support

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 struct HttpReply {
   int status = 0;       // 0: no answer
@@ -118,4 +118,4 @@ inline HttpReply HttpGet(const std::string& address, const std::string& target) 
   return HttpCall(address, "GET", target);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::support

@@ -17,7 +17,7 @@
 #include "daemon/store/read_view.h"
 #include "daemon/store/row_codec.h"
 
-namespace foreshock {
+namespace foreshock::support {
 namespace {
 
 using store::Stretch;
@@ -33,8 +33,8 @@ struct RunData {
   std::map<uint32_t, model::AttemptRow> attempts;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, model::RankRow> ranks;
   std::map<ReportId, model::ShardReport> reports;
-  std::map<std::pair<uint32_t, int64_t>, StepRow> steps;
-  std::map<SeriesKey, std::map<std::pair<uint32_t, int64_t>, Point>> points;
+  std::map<std::pair<uint32_t, int64_t>, model::StepRow> steps;
+  std::map<model::SeriesKey, std::map<std::pair<uint32_t, int64_t>, model::Point>> points;
   std::map<std::string, model::AlertRow> alerts;
   std::map<EventId, model::EventRow> events;
   std::map<std::pair<uint32_t, uint32_t>, model::CoactivationRow> coactivation;
@@ -79,11 +79,11 @@ void VisitAll(const std::vector<Row>& rows, const std::function<bool(const Row&)
   }
 }
 
-Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
-  Bucket bucket{.first_step = start, .count = points.size()};
+store::Bucket BucketOf(int64_t start, const std::vector<model::Point>& points) {
+  store::Bucket bucket{.first_step = start, .count = points.size()};
   bucket.min = bucket.max = points.front().value;
   long double sum = 0;
-  for (const Point& point : points) {
+  for (const model::Point& point : points) {
     bucket.min = std::min(bucket.min, point.value);
     bucket.max = std::max(bucket.max, point.value);
     sum += point.value;
@@ -98,17 +98,17 @@ Bucket BucketOf(int64_t start, const std::vector<Point>& points) {
 }
 
 // What comes back out of a stored point.
-Point Stored(const Sample& sample, const StepRow& step) {
-  return {step.attempt, step.step, store::Kept(StorageOf(sample.series.indicator), sample.value),
-          sample.flags};
+model::Point Stored(const model::Sample& sample, const model::StepRow& step) {
+  return {step.attempt, step.step,
+          store::Kept(model::StorageOf(sample.series.indicator), sample.value), sample.flags};
 }
 
-class MemoryStore final : public Store {
+class MemoryStore final : public store::Store {
  public:
-  absl::Status Write(const StoreBatch& batch) override {
+  absl::Status Write(const store::StoreBatch& batch) override {
     FORESHOCK_RETURN_IF_ERROR(Check(batch));
     if (batch.empty()) return absl::OkStatus();
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     Apply(batch);
     ++batches_written_;
     return absl::OkStatus();
@@ -117,7 +117,7 @@ class MemoryStore final : public Store {
   absl::Status Sync() override { return absl::OkStatus(); }
 
   absl::StatusOr<std::vector<model::RunRow>> Runs() const override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     std::vector<model::RunRow> rows;
     for (const auto& [name, run] : runs_) rows.push_back(run.row);
     return rows;
@@ -173,14 +173,14 @@ class MemoryStore final : public Store {
   }
 
   absl::StatusOr<model::SilencesRow> Silences() const override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return silences_;
   }
 
-  absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
-                                                const SeriesFilter& filter) const override {
-    return Read<std::vector<SeriesKey>>(run, [&filter](const RunData& data) {
-      std::vector<SeriesKey> keys;
+  absl::StatusOr<std::vector<model::SeriesKey>> Series(
+      const std::string& run, const store::SeriesFilter& filter) const override {
+    return Read<std::vector<model::SeriesKey>>(run, [&filter](const RunData& data) {
+      std::vector<model::SeriesKey> keys;
       for (const auto& [key, points] : data.points) {
         if (filter.Matches(key)) keys.push_back(key);
       }
@@ -188,28 +188,30 @@ class MemoryStore final : public Store {
     });
   }
 
-  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
-                      const StepRange& range,
-                      const std::function<bool(size_t, const Point&)>& visit) const override {
-    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<Point>> points,
+  absl::Status Points(
+      const std::string& run, absl::Span<const model::SeriesKey> series,
+      const store::StepRange& range,
+      const std::function<bool(size_t, const model::Point&)>& visit) const override {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<model::Point>> points,
                                PointsOf(run, series, range));
     for (size_t i = 0; i < points.size(); ++i) {
-      for (const Point& point : points[i]) {
+      for (const model::Point& point : points[i]) {
         if (!visit(i, point)) return absl::OkStatus();
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
-                       const StepRange& range, int64_t bucket_steps,
-                       const std::function<bool(size_t, const Bucket&)>& visit) const override {
+  absl::Status Buckets(
+      const std::string& run, absl::Span<const model::SeriesKey> series,
+      const store::StepRange& range, int64_t bucket_steps,
+      const std::function<bool(size_t, const store::Bucket&)>& visit) const override {
     FORESHOCK_RETURN_IF_ERROR(store::CheckBucketSteps(bucket_steps));
-    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<Point>> points,
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<model::Point>> points,
                                PointsOf(run, series, range));
     for (size_t i = 0; i < points.size(); ++i) {
-      std::map<int64_t, std::vector<Point>> by_bucket;
-      for (const Point& point : points[i]) {
+      std::map<int64_t, std::vector<model::Point>> by_bucket;
+      for (const model::Point& point : points[i]) {
         by_bucket[store::BucketStart(point.step, bucket_steps)].push_back(point);
       }
       for (const auto& [start, inside] : by_bucket) {
@@ -219,17 +221,19 @@ class MemoryStore final : public Store {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+  absl::StatusOr<int64_t> RawFrom(const std::string& run,
+                                  const store::StepRange& range) const override {
     FORESHOCK_RETURN_IF_ERROR(Run(run).status());
     return range.first;
   }
 
-  absl::Status Steps(const std::string& run, const StepRange& range,
-                     const std::function<bool(const StepRow&)>& visit) const override {
-    FORESHOCK_ASSIGN_OR_RETURN(
-        const std::vector<StepRow> steps, Read<std::vector<StepRow>>(run, [&](const RunData& data) {
-          return RowsOf(data.steps, store::Stretches(Values(data.attempts), range));
-        }));
+  absl::Status Steps(const std::string& run, const store::StepRange& range,
+                     const std::function<bool(const model::StepRow&)>& visit) const override {
+    FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::StepRow> steps,
+                               Read<std::vector<model::StepRow>>(run, [&](const RunData& data) {
+                                 return RowsOf(data.steps,
+                                               store::Stretches(Values(data.attempts), range));
+                               }));
     VisitAll(steps, visit);
     return absl::OkStatus();
   }
@@ -238,16 +242,16 @@ class MemoryStore final : public Store {
     FORESHOCK_ASSIGN_OR_RETURN(const uint64_t series, Read<uint64_t>(run, [](const RunData& data) {
                                  return data.points.size();
                                }));
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     runs_.erase(run);
     return series;
   }
 
   absl::Status Fold(const std::string& run) override { return Run(run).status(); }
 
-  StoreStats Stats() const override {
-    MutexLock lock(&mutex_);
-    StoreStats stats;
+  store::StoreStats Stats() const override {
+    base::MutexLock lock(&mutex_);
+    store::StoreStats stats;
     for (const auto& [name, run] : runs_) stats.series += run.points.size();
     stats.points_written = points_written_;
     stats.batches_written = batches_written_;
@@ -255,9 +259,9 @@ class MemoryStore final : public Store {
   }
 
  private:
-  static absl::Status Check(const StoreBatch& batch) {
-    for (const ClosedStep& step : batch.steps) {
-      for (const Sample& sample : step.samples) {
+  static absl::Status Check(const store::StoreBatch& batch) {
+    for (const model::ClosedStep& step : batch.steps) {
+      for (const model::Sample& sample : step.samples) {
         FORESHOCK_RETURN_IF_ERROR(store::CheckPoint(step, sample));
       }
     }
@@ -267,7 +271,7 @@ class MemoryStore final : public Store {
   // A copy of what `read` finds, so that callbacks run without the lock.
   template <typename T, typename F>
   absl::StatusOr<T> Read(const std::string& run, F read) const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     const auto found = runs_.find(run);
     if (found != runs_.end()) return T(read(found->second));
     std::vector<std::string> names;
@@ -276,16 +280,16 @@ class MemoryStore final : public Store {
   }
 
   // In the order of `series`, each in step order.
-  absl::StatusOr<std::vector<std::vector<Point>>> PointsOf(const std::string& run,
-                                                           absl::Span<const SeriesKey> series,
-                                                           const StepRange& range) const {
-    using Found = std::vector<std::vector<Point>>;
+  absl::StatusOr<std::vector<std::vector<model::Point>>> PointsOf(
+      const std::string& run, absl::Span<const model::SeriesKey> series,
+      const store::StepRange& range) const {
+    using Found = std::vector<std::vector<model::Point>>;
     return Read<Found>(run, [&](const RunData& data) {
       const std::vector<Stretch> stretches = store::Stretches(Values(data.attempts), range);
       Found points;
-      for (const SeriesKey& key : series) {
+      for (const model::SeriesKey& key : series) {
         const auto found = data.points.find(key);
-        points.push_back(found == data.points.end() ? std::vector<Point>()
+        points.push_back(found == data.points.end() ? std::vector<model::Point>()
                                                     : RowsOf(found->second, stretches));
       }
       return points;
@@ -298,7 +302,7 @@ class MemoryStore final : public Store {
     return run;
   }
 
-  void Apply(const StoreBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Apply(const store::StoreBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const model::RunRow& row : batch.runs) RunOf(row.name()).row = row;
     for (const auto& [run, row] : batch.attempts) RunOf(run).attempts[row.number()] = row;
     for (const auto& [run, attempt, row] : batch.ranks) {
@@ -314,11 +318,11 @@ class MemoryStore final : public Store {
         it = gone ? reports.erase(it) : std::next(it);
       }
     }
-    for (const ClosedStep& step : batch.steps) {
+    for (const model::ClosedStep& step : batch.steps) {
       RunData& run = RunOf(step.run);
       const std::pair<uint32_t, int64_t> key(step.row.attempt, step.row.step);
       run.steps[key] = step.row;
-      for (const Sample& sample : step.samples) {
+      for (const model::Sample& sample : step.samples) {
         run.points[sample.series][key] = Stored(sample, step.row);
       }
       points_written_ += step.samples.size();
@@ -336,7 +340,7 @@ class MemoryStore final : public Store {
     if (batch.silences.has_value()) silences_ = *batch.silences;
   }
 
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::map<std::string, RunData> runs_ ABSL_GUARDED_BY(mutex_);
   model::SilencesRow silences_ ABSL_GUARDED_BY(mutex_);
   uint64_t points_written_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -345,6 +349,6 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> NewMemoryStore() { return std::make_unique<MemoryStore>(); }
+std::unique_ptr<store::Store> NewMemoryStore() { return std::make_unique<MemoryStore>(); }
 
-}  // namespace foreshock
+}  // namespace foreshock::support

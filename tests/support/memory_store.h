@@ -7,8 +7,8 @@
 
 #include "daemon/store/store.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
-std::unique_ptr<Store> NewMemoryStore();
+std::unique_ptr<store::Store> NewMemoryStore();
 
-}  // namespace foreshock
+}  // namespace foreshock::support

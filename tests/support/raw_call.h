@@ -10,7 +10,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::support {
 
 inline grpc::ByteBuffer ToBuffer(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -81,4 +81,4 @@ inline std::string ReflectedServices(const std::shared_ptr<grpc::Channel>& chann
                  std::string("\x3a\x01*"), &status);
 }
 
-}  // namespace foreshock::testing_support
+}  // namespace foreshock::support

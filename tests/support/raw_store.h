@@ -9,7 +9,7 @@
 
 #include "rocksdb/db.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 // Open from its construction to its end, with the column families of today's format and `others`.
 class RawStore {
@@ -49,4 +49,4 @@ class RawStore {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::support

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::support {
 
 inline const absl::Status& GetStatus(const absl::Status& status) { return status; }
 template <typename T>
@@ -18,28 +18,24 @@ const absl::Status& GetStatus(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-}  // namespace foreshock::testing_support
-
-namespace foreshock {
-
 MATCHER(IsOk, "is OK") {
-  const absl::Status& status = testing_support::GetStatus(arg);
+  const absl::Status& status = support::GetStatus(arg);
   *result_listener << status.ToString();
   return status.ok();
 }
 
 MATCHER_P2(StatusIs, code, message_matcher, "") {
-  const absl::Status& status = testing_support::GetStatus(arg);
+  const absl::Status& status = support::GetStatus(arg);
   *result_listener << status.ToString();
   return status.code() == code &&
          ::testing::ExplainMatchResult(message_matcher, std::string(status.message()),
                                        result_listener);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::support
 
-#define ASSERT_OK(expr) ASSERT_THAT((expr), ::foreshock::IsOk())
-#define EXPECT_OK(expr) EXPECT_THAT((expr), ::foreshock::IsOk())
+#define ASSERT_OK(expr) ASSERT_THAT((expr), ::foreshock::support::IsOk())
+#define EXPECT_OK(expr) EXPECT_THAT((expr), ::foreshock::support::IsOk())
 #define ASSERT_OK_AND_ASSIGN(lhs, expr) \
   FORESHOCK_ASSERT_OK_AND_ASSIGN_(FORESHOCK_CONCAT(test_statusor_, __LINE__), lhs, expr)
 #define FORESHOCK_ASSERT_OK_AND_ASSIGN_(tmp, lhs, expr) \

@@ -9,10 +9,10 @@
 #include "rocksdb/db.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 // Everything that is in the log, and in no file yet, into files.
-inline void IntoFiles(const StoreOptions& closed) {
+inline void IntoFiles(const store::StoreOptions& closed) {
   ASSERT_OK_AND_ASSIGN(
       const auto database,
       store::Database::Open(closed, nullptr, std::make_shared<store::DamageWatch>()));
@@ -23,4 +23,4 @@ inline void IntoFiles(const StoreOptions& closed) {
   }
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::support

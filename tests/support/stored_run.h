@@ -9,10 +9,10 @@
 #include "daemon/store/store.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
-inline ClosedStep StoredStep(const std::string& run, uint32_t attempt, int64_t step) {
-  ClosedStep closed;
+inline model::ClosedStep StoredStep(const std::string& run, uint32_t attempt, int64_t step) {
+  model::ClosedStep closed;
   closed.run = run;
   closed.row.attempt = attempt;
   closed.row.step = step;
@@ -21,15 +21,15 @@ inline ClosedStep StoredStep(const std::string& run, uint32_t attempt, int64_t s
   closed.row.ranks = 2;
   closed.row.skipped = step == 5;
   // A binary fraction, exact in float32: attempt 2 differs from attempt 1.
-  closed.samples.push_back({{"train.loss", kNoLayer, Unit::kNone, 0, ""},
+  closed.samples.push_back({{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""},
                             8.0 - 0.0625 * static_cast<double>(step) + attempt,
                             0});
   if (step % 10 == 0) {
     for (int32_t layer = 0; layer < 2; ++layer) {
       for (int64_t expert = 0; expert < 4; ++expert) {
-        closed.samples.push_back({{"load.share", layer, Unit::kExpert, expert, ""},
+        closed.samples.push_back({{"load.share", layer, model::Unit::kExpert, expert, ""},
                                   0.25 * static_cast<double>(expert) + layer,
-                                  step == 20 ? kFlagPartial | kFlagSampled : 0u});
+                                  step == 20 ? model::kFlagPartial | model::kFlagSampled : 0u});
       }
     }
   }
@@ -37,7 +37,7 @@ inline ClosedStep StoredStep(const std::string& run, uint32_t attempt, int64_t s
 }
 
 inline void StoreAlert(const std::string& run, const std::string& id, v1::AlertState state,
-                       int64_t step, StoreBatch* batch) {
+                       int64_t step, store::StoreBatch* batch) {
   model::AlertRow row;
   v1::Alert* alert = row.mutable_alert();
   alert->set_id(id);
@@ -51,8 +51,8 @@ inline void StoreAlert(const std::string& run, const std::string& id, v1::AlertS
 }
 
 // Attempt 1 closed steps 0..99, attempt 2 steps 60..79.
-inline void StoreRun(const std::string& run, int64_t created_unix_ns, Store* store) {
-  StoreBatch batch;
+inline void StoreRun(const std::string& run, int64_t created_unix_ns, store::Store* store) {
+  store::StoreBatch batch;
   model::RunRow row;
   row.set_name(run);
   row.mutable_model()->set_layers(2);
@@ -104,7 +104,7 @@ inline absl::StatusOr<v1::BacktestRulesResponse> FakeBacktest(
   return response;
 }
 
-class FakeLiveState final : public LiveState {
+class FakeLiveState final : public query::LiveState {
  public:
   std::map<uint32_t, uint32_t> Connected(const std::string& run) const override {
     const auto it = connected.find(run);
@@ -135,4 +135,4 @@ class FakeLiveState final : public LiveState {
   v1::Silence silence;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::support

@@ -8,7 +8,7 @@
 
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::support {
 
 class TempDir {
  public:
@@ -31,4 +31,4 @@ class TempDir {
   std::string path_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::support

@@ -10,7 +10,7 @@
 
 #include "foreshock/v1/ingest.pb.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::support {
 
 template <typename T>
 v1::Tensor MakeTensor(v1::DType dtype, std::initializer_list<uint32_t> shape,
@@ -222,4 +222,4 @@ inline v1::Goodbye GoodGoodbye() {
   return goodbye;
 }
 
-}  // namespace foreshock::testing_support
+}  // namespace foreshock::support

@@ -12,8 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/status_macros.h"
 
-namespace foreshock {
-namespace client_internal {
+namespace foreshock::client_internal {
 namespace {
 
 constexpr size_t kFileBytesMax = 1u << 20;
@@ -125,7 +124,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const Secr
       target, ChannelCredentials(secrets), arguments, std::move(interceptors));
 }
 
-}  // namespace client_internal
+}  // namespace foreshock::client_internal
+
+namespace foreshock {
 
 Credentials CredentialsFromEnvironment() {
   const auto value = [](const char* name) -> std::string {

@@ -24,7 +24,8 @@ absl::Status Wrong(const char* option, const std::string& found, const char* all
 
 absl::Status Validate(const ClientOptions& options) {
   if (options.target.empty()) return Wrong("target", "empty", "host:port");
-  FORESHOCK_RETURN_IF_ERROR(Annotate(CheckCredentials(options.credentials), "making a client"));
+  FORESHOCK_RETURN_IF_ERROR(
+      base::Annotate(CheckCredentials(options.credentials), "making a client"));
   if (options.run.empty()) return Wrong("run", "empty", "1 to 256 bytes");
   if (options.launch_id.empty()) return Wrong("launch_id", "empty", "1 to 256 bytes");
   if (options.rank >= options.world_size) {

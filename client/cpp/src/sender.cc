@@ -68,7 +68,7 @@ absl::StatusOr<uint32_t> Sender::DeclareScalar(const ScalarOptions& scalar) {
   declaration.set_unit(scalar.unit);
   declaration.set_reduction(scalar.reduction);
   declaration.set_scope(scalar.scope);
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return names_.DeclareScalar(std::move(declaration));
 }
 
@@ -77,7 +77,7 @@ absl::Status Sender::Push(v1::Report report) {
   std::vector<v1::Report> parts = Split(std::move(report), options_.message_bytes_max);
   absl::Status status;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     for (v1::Report& part : parts) status.Update(PushPart(std::move(part)));
     work_.NotifyOne();  // no system call while the background thread waits for the daemon
   }
@@ -117,10 +117,10 @@ absl::Status Sender::UsableLocked() const {
 }
 
 bool Sender::WaitForRoom(size_t bytes, absl::Duration timeout) {
-  const absl::Time until = SteadyNow() + timeout;
-  MutexLock lock(&mutex_);
+  const absl::Time until = base::SteadyNow() + timeout;
+  base::MutexLock lock(&mutex_);
   while (UsableLocked().ok() && !queue_.HasRoom(bytes)) {
-    const absl::Duration left = until - SteadyNow();
+    const absl::Duration left = until - base::SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     changed_.WaitFor(&mutex_, left);
   }
@@ -128,10 +128,10 @@ bool Sender::WaitForRoom(size_t bytes, absl::Duration timeout) {
 }
 
 absl::Status Sender::Flush(absl::Duration timeout) {
-  const absl::Time until = SteadyNow() + timeout;
-  MutexLock lock(&mutex_);
+  const absl::Time until = base::SteadyNow() + timeout;
+  base::MutexLock lock(&mutex_);
   while (queue_.size() > 0 && !stop_) {
-    const absl::Duration left = until - SteadyNow();
+    const absl::Duration left = until - base::SteadyNow();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(
           absl::StrCat("flushing to ", options_.target, ": ", queue_.size(),
@@ -144,15 +144,16 @@ absl::Status Sender::Flush(absl::Duration timeout) {
 }
 
 absl::Status Sender::Close(v1::Outcome outcome, absl::Duration timeout) {
-  const absl::Time until = SteadyNow() + timeout;
+  const absl::Time until = base::SteadyNow() + timeout;
   absl::Status status;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     FORESHOCK_RETURN_IF_ERROR(UsableLocked());
     closing_ = true;
     goodbye_.mutable_goodbye()->set_outcome(outcome);
     WakeAll();
-    while (!done_ && SteadyNow() < until) changed_.WaitFor(&mutex_, until - SteadyNow());
+    while (!done_ && base::SteadyNow() < until)
+      changed_.WaitFor(&mutex_, until - base::SteadyNow());
     if (stats_.refused) {
       status = UsableLocked();
     } else if (!done_) {
@@ -168,7 +169,7 @@ absl::Status Sender::Close(v1::Outcome outcome, absl::Duration timeout) {
 
 void Sender::StopAndJoin() {
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stop_ = true;
     if (stream_ != nullptr) stream_->Cancel();
     WakeAll();
@@ -177,12 +178,12 @@ void Sender::StopAndJoin() {
 }
 
 uint64_t Sender::acked_seq() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return stats_.acked_seq;
 }
 
 ClientStats Sender::stats() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   ClientStats stats = stats_;
   stats.queue_bytes = queue_.bytes();
   stats.queue_reports = queue_.size();
@@ -192,9 +193,10 @@ ClientStats Sender::stats() const {
 void Sender::Run() {
   while (true) {
     const absl::Duration wait = HandleEnd(RunStream());
-    const absl::Time until = SteadyNow() + wait;
-    MutexLock lock(&mutex_);
-    while (!stop_ && !done_ && SteadyNow() < until) changed_.WaitFor(&mutex_, until - SteadyNow());
+    const absl::Time until = base::SteadyNow() + wait;
+    base::MutexLock lock(&mutex_);
+    while (!stop_ && !done_ && base::SteadyNow() < until)
+      changed_.WaitFor(&mutex_, until - base::SteadyNow());
     if (stop_ || done_) {
       WakeAll();
       return;
@@ -212,7 +214,7 @@ absl::Status Sender::RefreshStub() {
 
 grpc::Status Sender::RunStream() {
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stream_ended_ = false;
     greeted_ = false;
     progressed_ = false;
@@ -225,32 +227,32 @@ grpc::Status Sender::RunStream() {
   Stream stream(stub_.get(), {.on_response = [this](const auto& r) { OnResponse(r); },
                               .on_end =
                                   [this] {
-                                    MutexLock lock(&mutex_);
+                                    base::MutexLock lock(&mutex_);
                                     stream_ended_ = true;
                                     WakeAll();
                                   }});
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     stream_ = &stream;
     if (stop_) stream.Cancel();
   }
   if (stream.Write(hello_, false) && AwaitHelloAck()) WriteReports(&stream);
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (!distrust_.empty()) stream.Cancel();
   }
   const grpc::Status status = stream.Finish();
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   stream_ = nullptr;
   stats_.connected = false;
   return status;
 }
 
 bool Sender::AwaitHelloAck() {
-  const absl::Time until = SteadyNow() + options_.hello_timeout;
-  MutexLock lock(&mutex_);
+  const absl::Time until = base::SteadyNow() + options_.hello_timeout;
+  base::MutexLock lock(&mutex_);
   while (!greeted_ && !StreamIsOver()) {
-    const absl::Duration left = until - SteadyNow();
+    const absl::Duration left = until - base::SteadyNow();
     if (left <= absl::ZeroDuration()) {
       Distrust(absl::StrCat("no HelloAck within ", absl::FormatDuration(options_.hello_timeout)));
     } else {
@@ -267,12 +269,12 @@ void Sender::WriteReports(Stream* stream) {
     v1::PushRequest goodbye;
     bool more_follows = false;
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       // The goodbye waits for the last ack: a report may have to be sent again.
       while (!StreamIsOver() && !(closing_ && queue_.size() == 0)) {
         if (!queue_.HasUnsent()) {
           work_.Wait(&mutex_);
-        } else if (const absl::Duration pause = resume_at_ - SteadyNow();
+        } else if (const absl::Duration pause = resume_at_ - base::SteadyNow();
                    pause > absl::ZeroDuration()) {
           work_.WaitFor(&mutex_, pause);
         } else {
@@ -294,7 +296,7 @@ void Sender::WriteReports(Stream* stream) {
     if (next == nullptr) {
       if (stream->Write(goodbye, false)) {
         stream->WritesDone();
-        MutexLock lock(&mutex_);
+        base::MutexLock lock(&mutex_);
         goodbye_written_ = true;
       }
       return;
@@ -306,7 +308,7 @@ void Sender::WriteReports(Stream* stream) {
 absl::Duration Sender::HandleEnd(const grpc::Status& status) {
   const std::optional<absl::Duration> retry_delay = RetryDelay(status);
   QueuedReports given_up;  // freed after the lock
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (stop_) return absl::ZeroDuration();
   if (status.ok() && goodbye_written_) {
     done_ = true;
@@ -338,7 +340,7 @@ absl::Duration Sender::HandleEnd(const grpc::Status& status) {
 
 void Sender::OnResponse(const v1::PushResponse& response) {
   QueuedReports settled;  // freed after the lock
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   switch (response.message_case()) {
     case v1::PushResponse::kHelloAck:
       settled = OnHelloAck(response.hello_ack());
@@ -415,7 +417,7 @@ void Sender::OnRejection(const v1::Rejection& rejection) {
   if (rejection.has_retry_delay() && queue_.Requeue(rejection.seq(), last_seq_ + 1)) {
     ++last_seq_;
     resume_at_ =
-        std::max(resume_at_, SteadyNow() + absl::Seconds(rejection.retry_delay().seconds()) +
+        std::max(resume_at_, base::SteadyNow() + absl::Seconds(rejection.retry_delay().seconds()) +
                                  absl::Nanoseconds(rejection.retry_delay().nanos()));
     return;
   }

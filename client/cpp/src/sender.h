@@ -68,9 +68,9 @@ class Sender {
   std::unique_ptr<v1::IngestService::Stub> stub_;  // null: none yet
   Backoff backoff_;
 
-  mutable Mutex mutex_;
-  CondVar work_;     // for the background thread while it has a stream and nothing to send
-  CondVar changed_;  // for everyone else: callers, and the background thread without a stream
+  mutable base::Mutex mutex_;
+  base::CondVar work_;     // for the background thread while it has a stream and nothing to send
+  base::CondVar changed_;  // for everyone else: callers, and the background thread without a stream
   SendQueue queue_ ABSL_GUARDED_BY(mutex_);
   Names names_ ABSL_GUARDED_BY(mutex_);
   ClientStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -11,7 +11,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 class Continuity final : public SampleDetector {
@@ -66,7 +66,7 @@ class Continuity final : public SampleDetector {
     attempt_samples_ = 0;
   }
   void Overtaken(int64_t step, double value) override { before_.push_back({step, value}); }
-  void Fields(Archive* archive) override {
+  void Fields(base::Archive* archive) override {
     archive->Take(&past_, &before_, &interval_, &resume_step_, &attempt_samples_);
   }
 
@@ -75,7 +75,7 @@ class Continuity final : public SampleDetector {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(Archive* archive) { archive->Take(&step, &value); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &value); }
   };
 
   // The value at `step`, or the one before it if it is less than a sampling interval old. Takes it
@@ -101,17 +101,17 @@ class Continuity final : public SampleDetector {
 
 }  // namespace
 
-ContinuitySpec ContinuitySpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+ContinuitySpec ContinuitySpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   ContinuitySpec spec;
   spec.outside = node.Require("outside").Double({0, kAnyNumber}, 0.05);
-  const YamlNode clear = node.Get("clear");
+  const yaml::YamlNode clear = node.Get("clear");
   spec.clear = clear.Double({0, kAnyNumber}, spec.outside);
   if (spec.clear > spec.outside) {
     clear.Error(absl::StrCat("`clear` is ", spec.clear, " but the limit is ", spec.outside,
                              "; it must lie on the healthy side, at most ", spec.outside));
   }
   spec.min_z = node.Get("min_z").Double({0, 1000}, 3);
-  const YamlNode within = node.Get("within");
+  const yaml::YamlNode within = node.Get("within");
   spec.within = ParseLength(within, {.count = 50});
   if (spec.within.count < 1) within.Error("`within` is 0; at least one step or sample");
   spec.samples = static_cast<int>(node.Get("samples").Int({2, kSeriesSamplesMax}, 1000));
@@ -122,4 +122,4 @@ std::unique_ptr<SampleDetector> ContinuitySpec::NewDetector() const {
   return std::make_unique<Continuity>(*this);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,7 +5,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // A series remembers its newest `samples` values. A resume sets those of later steps aside to
 // compare with, each once.
@@ -20,10 +20,10 @@ struct ContinuitySpec : SampleSpec {
   Length within;       // after the resume
   int samples = 0;
 
-  static ContinuitySpec Parse(const YamlNode& node, absl::string_view name);
+  static ContinuitySpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
 
   Side side() const { return Side::kOutside; }
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -13,7 +13,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // One subject for each announced kind in each layer, and one for the ranks.
@@ -28,7 +28,7 @@ class CoverageJudge final : public RuleJudge {
     bool ranks = false;
     for (const Subject& subject : subjects()) {
       if (!subject.judge.firing()) continue;
-      if (subject.series.unit == Unit::kNone) {
+      if (subject.series.unit == model::Unit::kNone) {
         ranks = true;
         continue;
       }
@@ -87,13 +87,13 @@ class CoverageJudge final : public RuleJudge {
     track_version_ = coverage.version();
     track_subjects_.clear();
     for (const Coverage::Track& track : coverage.tracks()) {
-      SeriesKey key;
+      model::SeriesKey key;
       key.layer = track.layer;
-      key.unit = Unit::kTensor;
+      key.unit = model::Unit::kTensor;
       key.unit_name = track.kind;
       track_subjects_.push_back(FindOrAdd(key));
     }
-    SeriesKey all_ranks;
+    model::SeriesKey all_ranks;
     all_ranks.unit_name = "ranks";
     track_subjects_.push_back(FindOrAdd(all_ranks));
   }
@@ -105,7 +105,7 @@ class CoverageJudge final : public RuleJudge {
 
 }  // namespace
 
-CoverageSpec CoverageSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+CoverageSpec CoverageSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   CoverageSpec spec;
   spec.missing_intervals = static_cast<int>(node.Get("missing_intervals").Int({1, 1000}, 3));
   return spec;
@@ -115,4 +115,4 @@ std::unique_ptr<RuleJudge> CoverageSpec::NewJudge(std::shared_ptr<const Rule> ru
   return std::make_unique<CoverageJudge>(*this, std::move(rule));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,15 +5,15 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct CoverageSpec : RunSpec {
   static constexpr absl::string_view kNames[] = {"coverage"};
 
   int missing_intervals = 3;  // expected samples that did not come
 
-  static CoverageSpec Parse(const YamlNode& node, absl::string_view name);
+  static CoverageSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

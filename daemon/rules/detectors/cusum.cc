@@ -8,7 +8,7 @@
 #include "daemon/rules/sample_detector.h"
 #include "daemon/rules/state.pb.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 struct Sum {
@@ -21,7 +21,7 @@ struct Sum {
     value += std::min(z, limit / 2) - spec.slack;
     value = std::clamp(value, 0.0, 2 * limit);
   }
-  void Fields(Archive* archive) { archive->Take(&value, &base_step); }
+  void Fields(base::Archive* archive) { archive->Take(&value, &base_step); }
 };
 
 class Cusum final : public SampleDetector {
@@ -58,7 +58,7 @@ class Cusum final : public SampleDetector {
     up_ = {.value = state.cusum_up(), .base_step = state.cusum_up_base()};
     down_ = {.value = state.cusum_down(), .base_step = state.cusum_down_base()};
   }
-  void Fields(Archive* archive) override { archive->Take(&up_, &down_); }
+  void Fields(base::Archive* archive) override { archive->Take(&up_, &down_); }
 
  private:
   void Zero() {
@@ -73,11 +73,11 @@ class Cusum final : public SampleDetector {
 
 }  // namespace
 
-CusumSpec CusumSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+CusumSpec CusumSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   CusumSpec spec;
   spec.limits = ParseSpreads(node, /*hysteresis=*/true);
   spec.log = node.Get("log").Bool(false);
-  const YamlNode slack = node.Get("slack");
+  const yaml::YamlNode slack = node.Get("slack");
   spec.slack = slack.Double({0, kSpreadsMax}, 0.5);
   // A sample adds at most half of the limit.
   if (spec.limits.limit != 0 && 2 * spec.slack >= std::abs(spec.limits.limit)) {
@@ -91,4 +91,4 @@ std::unique_ptr<SampleDetector> CusumSpec::NewDetector() const {
   return std::make_unique<Cusum>(*this);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

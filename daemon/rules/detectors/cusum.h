@@ -6,7 +6,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // Each side has its sum s = max(0, s + z - slack), where z is the distance from the baseline in
 // spreads. One sample adds at most half of the limit, so that no outlier fires alone. A sum is at
@@ -19,11 +19,11 @@ struct CusumSpec : SampleSpec {
   bool log = false;
   double slack = 0;  // spreads that a sample may be off without counting
 
-  static CusumSpec Parse(const YamlNode& node, absl::string_view name);
+  static CusumSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
 
   Side side() const { return limits.side; }
   const Limits* movable_limits() const { return &limits; }
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,10 +9,10 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
-constexpr YamlRange<absl::Duration> kWait = {absl::Milliseconds(100), absl::Hours(24 * 30)};
+constexpr yaml::YamlRange<absl::Duration> kWait = {absl::Milliseconds(100), absl::Hours(24 * 30)};
 
 class Hang final : public RuleJudge {
  public:
@@ -35,10 +35,12 @@ class Hang final : public RuleJudge {
 
  private:
   // A step has closed, so there is no hang.
-  void JudgeStep(const StepView& view) override { PushVerdict(view, FindOrAdd(SeriesKey()), {}); }
+  void JudgeStep(const StepView& view) override {
+    PushVerdict(view, FindOrAdd(model::SeriesKey()), {});
+  }
 
   void JudgeClock(const StepView& view, const ClockView& clock) override {
-    const size_t run = FindOrAdd(SeriesKey());
+    const size_t run = FindOrAdd(model::SeriesKey());
     const double waited = view.progress.waiting_seconds();
     const bool breach = clock.life == Life::kLive && waited >= WaitLimit(view.progress);
     // Only a step ends the alert, or the run's own end.
@@ -64,7 +66,7 @@ class Hang final : public RuleJudge {
 
 }  // namespace
 
-HangSpec HangSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+HangSpec HangSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   HangSpec spec;
   spec.intervals = static_cast<int>(node.Get("intervals").Int({1, 1'000'000}, 20));
   const absl::Duration at_least = node.Get("at_least").Duration(kWait, absl::Minutes(5));
@@ -78,4 +80,4 @@ std::unique_ptr<RuleJudge> HangSpec::NewJudge(std::shared_ptr<const Rule> rule) 
   return std::make_unique<Hang>(*this, std::move(rule));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,7 +5,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct HangSpec : RunSpec {
   static constexpr absl::string_view kNames[] = {"hang"};
@@ -14,8 +14,8 @@ struct HangSpec : RunSpec {
   double at_least_seconds = 0;    // ... and no shorter wait is one
   double first_step_seconds = 0;  // the same before an attempt's first step
 
-  static HangSpec Parse(const YamlNode& node, absl::string_view name);
+  static HangSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

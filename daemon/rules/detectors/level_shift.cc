@@ -9,7 +9,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 class LevelShift final : public SampleDetector {
@@ -24,7 +24,7 @@ class LevelShift final : public SampleDetector {
     if (kept_.size() < n || !sample.baseline.has_value()) return reading;
     std::vector<double> values;
     for (size_t i = kept_.size() - n; i < kept_.size(); ++i) values.push_back(kept_[i].value);
-    const double median = Median(std::move(values));
+    const double median = base::Median(std::move(values));
     reading.judgement = Compare(spec_.limits, InSpreads(median, *sample.baseline));
     reading.value = Shown(median);
     reading.baseline = Shown(sample.baseline->median);
@@ -39,7 +39,7 @@ class LevelShift final : public SampleDetector {
   void Ended(bool released) override {
     if (released) kept_.clear();
   }
-  void Fields(Archive* archive) override { archive->Take(&kept_); }
+  void Fields(base::Archive* archive) override { archive->Take(&kept_); }
 
  private:
   struct Kept {
@@ -47,7 +47,7 @@ class LevelShift final : public SampleDetector {
     int64_t base_step = 0;
     double value = 0;
 
-    void Fields(Archive* archive) { archive->Take(&step, &base_step, &value); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &base_step, &value); }
   };
 
   const LevelShiftSpec& spec_;
@@ -56,7 +56,7 @@ class LevelShift final : public SampleDetector {
 
 }  // namespace
 
-LevelShiftSpec LevelShiftSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+LevelShiftSpec LevelShiftSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   LevelShiftSpec spec;
   spec.limits = ParseSpreads(node, /*hysteresis=*/true);
   spec.log = node.Get("log").Bool(false);
@@ -72,4 +72,4 @@ std::string LevelShiftSpec::Measured(std::string input) const {
   return absl::StrCat("the median of ", samples, " samples of ", input);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct LevelShiftSpec : SampleSpec {
   static constexpr absl::string_view kNames[] = {"level_shift"};
@@ -17,7 +17,7 @@ struct LevelShiftSpec : SampleSpec {
   bool log = false;
   int samples = 0;  // the newest so many
 
-  static LevelShiftSpec Parse(const YamlNode& node, absl::string_view name);
+  static LevelShiftSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
 
   Side side() const { return limits.side; }
@@ -26,4 +26,4 @@ struct LevelShiftSpec : SampleSpec {
   std::string Measured(std::string input) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -6,7 +6,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 class NoData final : public RuleJudge {
@@ -42,7 +42,7 @@ class NoData final : public RuleJudge {
 
 }  // namespace
 
-NoDataSpec NoDataSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+NoDataSpec NoDataSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   NoDataSpec spec;
   spec.intervals = static_cast<int>(node.Get("intervals").Int({1, 1000}, 3));
   return spec;
@@ -52,4 +52,4 @@ std::unique_ptr<RuleJudge> NoDataSpec::NewJudge(std::shared_ptr<const Rule> rule
   return std::make_unique<NoData>(*this, std::move(rule));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,15 +5,15 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct NoDataSpec : AbsenceSpec {
   static constexpr absl::string_view kNames[] = {"no_data"};
 
   int intervals = 3;  // expected samples that did not come
 
-  static NoDataSpec Parse(const YamlNode& node, absl::string_view name);
+  static NoDataSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 bool NameMatches(const std::vector<std::string>& patterns, const std::string& name) {
@@ -39,7 +39,7 @@ class NonFinite final : public RuleJudge {
  private:
   // What the findings of a step come to, of those that the rule looks at.
   struct Found {
-    const Finding* first = nullptr;
+    const model::Finding* first = nullptr;
     std::vector<uint32_t> layers;
     double count = 0;
     size_t ranks = 0;  // that took part
@@ -63,7 +63,7 @@ class NonFinite final : public RuleJudge {
     } else {
       ranks_now().clear();
     }
-    PushVerdict(view, FindOrAdd(SeriesKey()),
+    PushVerdict(view, FindOrAdd(model::SeriesKey()),
                 {.breach = breach, .value = found.count, .base_step = view.step - 1});
   }
 
@@ -71,8 +71,8 @@ class NonFinite final : public RuleJudge {
     Found found;
     if (view.row.skipped && !spec_.skipped_steps) return found;
     absl::flat_hash_set<int64_t> known_ranks;
-    for (const Finding& finding : view.findings) {
-      if (finding.kind != Finding::Kind::kNonFinite) continue;
+    for (const model::Finding& finding : view.findings) {
+      if (finding.kind != model::Finding::Kind::kNonFinite) continue;
       if (!NameMatches(spec_.names, finding.name)) continue;
       const auto senders = view.rank_scalars.find(finding.name);
       const bool per_rank = senders != view.rank_scalars.end();
@@ -98,7 +98,7 @@ class NonFinite final : public RuleJudge {
     head_ = alert.has_head() ? static_cast<int32_t>(alert.head()) : -1;
     layers_.assign(alert.layers().begin(), alert.layers().end());
   }
-  void OwnFields(Archive* archive) override { archive->Take(&layers_, &name_, &head_); }
+  void OwnFields(base::Archive* archive) override { archive->Take(&layers_, &name_, &head_); }
 
   const NonFiniteSpec& spec_;
   // Of the alert.
@@ -109,11 +109,11 @@ class NonFinite final : public RuleJudge {
 
 }  // namespace
 
-NonFiniteSpec NonFiniteSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+NonFiniteSpec NonFiniteSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   NonFiniteSpec spec;
   spec.names = node.Get("names").Strings();
   spec.scope = ParseScope(node.Get("scope"));
-  const YamlNode ranks = node.Get("ranks");
+  const yaml::YamlNode ranks = node.Get("ranks");
   spec.ranks_more_than = ranks.Get("more_than").Double({0, 1}, 0);
   spec.ranks_at_most = ranks.Get("at_most").Double({0, 1}, 1);
   if (ranks.present() && spec.ranks_more_than >= spec.ranks_at_most) {
@@ -127,4 +127,4 @@ std::unique_ptr<RuleJudge> NonFiniteSpec::NewJudge(std::shared_ptr<const Rule> r
   return std::make_unique<NonFinite>(*this, std::move(rule));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

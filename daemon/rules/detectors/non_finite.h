@@ -8,7 +8,7 @@
 #include "daemon/rules/detectors/spec.h"
 #include "daemon/rules/input.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct NonFiniteSpec : FindingSpec {
   static constexpr absl::string_view kNames[] = {"non_finite"};
@@ -20,8 +20,8 @@ struct NonFiniteSpec : FindingSpec {
   double ranks_at_most = 1;
   bool skipped_steps = false;  // steps whose optimizer step was skipped are judged too
 
-  static NonFiniteSpec Parse(const YamlNode& node, absl::string_view name);
+  static NonFiniteSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

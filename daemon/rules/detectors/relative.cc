@@ -6,13 +6,14 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-RelativeSpec RelativeSpec::Parse(const YamlNode& node, absl::string_view name) {
+RelativeSpec RelativeSpec::Parse(const yaml::YamlNode& node, absl::string_view name) {
   RelativeSpec spec;
   const bool drop = name == "relative_drop";
   spec.limits.side = drop ? Side::kBelow : Side::kAbove;
-  const YamlRange<double> range = drop ? YamlRange<double>{0, 1} : YamlRange<double>{1, kAnyNumber};
+  const yaml::YamlRange<double> range =
+      drop ? yaml::YamlRange<double>{0, 1} : yaml::YamlRange<double>{1, kAnyNumber};
   spec.limits.limit = node.Require(drop ? "below" : "above").Double(range, 1);
   ParseClear(node, range, /*check=*/true, &spec.limits);
   spec.min_z = node.Get("min_z").Double({0, 1000}, 0);
@@ -48,4 +49,4 @@ AllowedRange RelativeSpec::Allowed(const Baseline& baseline) const {
   return allowed;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

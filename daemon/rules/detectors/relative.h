@@ -6,7 +6,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct RelativeSpec : SampleSpec {
   static constexpr absl::string_view kNames[] = {"relative_drop", "relative_rise"};
@@ -15,7 +15,7 @@ struct RelativeSpec : SampleSpec {
   Limits limits{.scale = Limits::Scale::kRatio};
   double min_z = 0;  // a breach is also at least so many spreads away
 
-  static RelativeSpec Parse(const YamlNode& node, absl::string_view name);
+  static RelativeSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
   // Neither abnormal nor clear without a positive baseline.
   Judgement Judge(double value, const std::optional<Baseline>& baseline) const;
@@ -26,4 +26,4 @@ struct RelativeSpec : SampleSpec {
   AllowedRange Allowed(const Baseline& baseline) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 class Restarts final : public RuleJudge {
@@ -25,11 +25,11 @@ class Restarts final : public RuleJudge {
 
  private:
   void JudgeStep(const StepView& view) override {
-    PushVerdict(view, FindOrAdd(SeriesKey()), Count(view));
+    PushVerdict(view, FindOrAdd(model::SeriesKey()), Count(view));
   }
   // Attempts that close no step count, too.
   void JudgeClock(const StepView& view, const ClockView& /*clock*/) override {
-    const size_t run = FindOrAdd(SeriesKey());
+    const size_t run = FindOrAdd(model::SeriesKey());
     const Verdict verdict = Count(view);
     if (!subjects()[run].judge.firing() && verdict.breach) PushVerdict(view, run, verdict);
   }
@@ -45,7 +45,7 @@ class Restarts final : public RuleJudge {
 
 }  // namespace
 
-RestartsSpec RestartsSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+RestartsSpec RestartsSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   RestartsSpec spec;
   spec.above = static_cast<int>(node.Require("above").Int({0, 1000}, 0));
   spec.window_steps = ParseSteps(node.Require("in"));
@@ -56,4 +56,4 @@ std::unique_ptr<RuleJudge> RestartsSpec::NewJudge(std::shared_ptr<const Rule> ru
   return std::make_unique<Restarts>(*this, std::move(rule));
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

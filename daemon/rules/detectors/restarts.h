@@ -5,7 +5,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct RestartsSpec : RunSpec {
   static constexpr absl::string_view kNames[] = {"restarts"};
@@ -13,8 +13,8 @@ struct RestartsSpec : RunSpec {
   int above = 0;             // attempts that begin ...
   int64_t window_steps = 0;  // ... while the run progresses by so many steps
 
-  static RestartsSpec Parse(const YamlNode& node, absl::string_view name);
+  static RestartsSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<RuleJudge> NewJudge(std::shared_ptr<const Rule> rule) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

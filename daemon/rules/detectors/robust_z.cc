@@ -5,9 +5,9 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-RobustZSpec RobustZSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+RobustZSpec RobustZSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   RobustZSpec spec;
   spec.limits = ParseLimits(node, {-1e6, 1e6}, {.scale = Limits::Scale::kDistance});
   spec.log = node.Get("log").Bool(false);
@@ -37,4 +37,4 @@ AllowedRange RobustZSpec::Allowed(const Baseline& baseline) const {
   return allowed;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -6,7 +6,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct RobustZSpec : SampleSpec {
   static constexpr absl::string_view kNames[] = {"robust_z"};
@@ -15,7 +15,7 @@ struct RobustZSpec : SampleSpec {
   Limits limits{.scale = Limits::Scale::kDistance};
   bool log = false;  // of the logarithm of positive values
 
-  static RobustZSpec Parse(const YamlNode& node, absl::string_view name);
+  static RobustZSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
   Judgement Judge(double value, const std::optional<Baseline>& baseline) const;
 
@@ -24,4 +24,4 @@ struct RobustZSpec : SampleSpec {
   AllowedRange Allowed(const Baseline& baseline) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -12,7 +12,7 @@
 #include "daemon/rules/sample_detector.h"
 #include "daemon/rules/trend.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr int kTrendSamplesMax = 200;  // 19 900 pairs
@@ -47,7 +47,7 @@ class Slope final : public SampleDetector {
     for (const TrendPoint& point : newest) {
       levels.push_back(point.value + slope * static_cast<double>(sample.step - point.step));
     }
-    const double level = Median(std::move(levels));
+    const double level = base::Median(std::move(levels));
     const double ahead = level + slope * static_cast<double>(spec_.ahead_steps);
     const bool above = spec_.limits.side == Side::kAbove;
     reading.value = above ? std::max(level, ahead) : std::min(level, ahead);
@@ -66,7 +66,7 @@ class Slope final : public SampleDetector {
       base_steps_.pop_back();
     }
   }
-  void Fields(Archive* archive) override { archive->Take(&points_, &base_steps_); }
+  void Fields(base::Archive* archive) override { archive->Take(&points_, &base_steps_); }
 
  private:
   const SlopeSpec& spec_;
@@ -75,7 +75,7 @@ class Slope final : public SampleDetector {
 };
 
 // A length that counts steps, at least one.
-int64_t ParseStepCount(const YamlNode& node, int64_t fallback) {
+int64_t ParseStepCount(const yaml::YamlNode& node, int64_t fallback) {
   const Length length = ParseLength(node, {.count = fallback});
   if (length.in_samples || length.count < 1) {
     node.Error("a length in steps is expected, at least 1, for example \"500 steps\"");
@@ -84,17 +84,17 @@ int64_t ParseStepCount(const YamlNode& node, int64_t fallback) {
   return length.count;
 }
 
-void ParseTrend(const YamlNode& node, SlopeSpec* spec) {
-  const YamlNode samples = node.Get("samples");
+void ParseTrend(const yaml::YamlNode& node, SlopeSpec* spec) {
+  const yaml::YamlNode samples = node.Get("samples");
   spec->samples = static_cast<int>(samples.Int({3, kTrendSamplesMax}, 30));
-  const YamlNode min_samples = node.Get("min_samples");
+  const yaml::YamlNode min_samples = node.Get("min_samples");
   spec->min_samples =
       static_cast<int>(min_samples.Int({3, kTrendSamplesMax}, std::min(10, spec->samples)));
   if (spec->min_samples > spec->samples) {
     min_samples.Error(absl::StrCat("`min_samples` is ", spec->min_samples, " but `samples` is ",
                                    spec->samples, "; at most that many are there"));
   }
-  const YamlNode min_z = node.Get("min_z");
+  const yaml::YamlNode min_z = node.Get("min_z");
   spec->min_z = min_z.Double({0, 100}, 3);
   const double largest = LargestMannKendallZ(spec->samples);
   if (spec->min_z <= largest) return;
@@ -108,18 +108,18 @@ void ParseTrend(const YamlNode& node, SlopeSpec* spec) {
 
 }  // namespace
 
-SlopeSpec SlopeSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+SlopeSpec SlopeSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   SlopeSpec spec;
-  const YamlNode will_cross = node.Get("will_cross");
-  const YamlNode above = node.Get("above");
-  const YamlNode below = node.Get("below");
-  const YamlNode per = node.Get("per");
-  const YamlNode within = node.Get("within");
-  const YamlNode clear = node.Get("clear");
+  const yaml::YamlNode will_cross = node.Get("will_cross");
+  const yaml::YamlNode above = node.Get("above");
+  const yaml::YamlNode below = node.Get("below");
+  const yaml::YamlNode per = node.Get("per");
+  const yaml::YamlNode within = node.Get("within");
+  const yaml::YamlNode clear = node.Get("clear");
   const LimitKeys keys{.outside = false, .scale = Limits::Scale::kDistance};
   spec.will_cross = will_cross.present();
   if (spec.will_cross) {
-    for (const YamlNode& other : {above, below, per, clear}) {
+    for (const yaml::YamlNode& other : {above, below, per, clear}) {
       if (!other.present()) continue;
       other.Error(
           "not allowed beside `will_cross`, whose direction says which trend counts; its limits, "
@@ -129,7 +129,7 @@ SlopeSpec SlopeSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
     spec.ahead_steps = ParseStepCount(node.Require("within"), 1);
   } else {
     spec.limits = ParseLimits(node, {-kAnyNumber, kAnyNumber}, keys);
-    const YamlNode& limit = above.present() ? above : below;
+    const yaml::YamlNode& limit = above.present() ? above : below;
     if (above.present() ? spec.limits.limit < 0 : spec.limits.limit > 0) {
       limit.Error(absl::StrCat("the limit is ", spec.limits.limit,
                                above.present()
@@ -153,4 +153,4 @@ std::string SlopeSpec::Measured(std::string input) const {
                     : absl::StrCat("the slope of ", input, " per ", per_steps, " steps");
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

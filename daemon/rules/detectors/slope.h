@@ -6,7 +6,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // A trend that is not significant (min_z) counts as none. Cost per sample: O(samples^2) compares,
 // and as many divisions where the trend is significant or the alert fires.
@@ -21,7 +21,7 @@ struct SlopeSpec : SampleSpec {
   bool will_cross = false;  // the limits are of the value ...
   int64_t ahead_steps = 0;  // ... up to so many steps ahead
 
-  static SlopeSpec Parse(const YamlNode& node, absl::string_view name);
+  static SlopeSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
 
   Side side() const { return limits.side; }
@@ -29,4 +29,4 @@ struct SlopeSpec : SampleSpec {
   std::string Measured(std::string input) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

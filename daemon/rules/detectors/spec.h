@@ -18,11 +18,17 @@
 #include "absl/strings/string_view.h"
 #include "daemon/rules/limits.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class RuleJudge;
 class SampleDetector;
+}  // namespace foreshock::rules
+
+namespace foreshock::yaml {
 class YamlNode;
+}  // namespace foreshock::yaml
+
+namespace foreshock::rules {
 struct Rule;
 
 // What a detector judges.
@@ -74,4 +80,4 @@ struct RunSpec : Spec {
   static constexpr Family kFamily = Family::kRun;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -11,7 +11,7 @@
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 class SpikeBudget final : public SampleDetector {
@@ -46,7 +46,7 @@ class SpikeBudget final : public SampleDetector {
   void Ended(bool released) override {
     if (released) judged_.clear();
   }
-  void Fields(Archive* archive) override { archive->Take(&judged_); }
+  void Fields(base::Archive* archive) override { archive->Take(&judged_); }
 
  private:
   struct Judged {
@@ -54,7 +54,7 @@ class SpikeBudget final : public SampleDetector {
     int64_t base_step = 0;
     bool spike = false;
 
-    void Fields(Archive* archive) { archive->Take(&step, &base_step, &spike); }
+    void Fields(base::Archive* archive) { archive->Take(&step, &base_step, &spike); }
   };
 
   const SpikeBudgetSpec& spec_;
@@ -62,7 +62,7 @@ class SpikeBudget final : public SampleDetector {
 };
 
 // "3%", from 0 to less than 100.
-double ParsePercent(const YamlNode& node, double fallback) {
+double ParsePercent(const yaml::YamlNode& node, double fallback) {
   if (!node.present()) return fallback;
   const std::string text = node.String();
   double percent = 0;
@@ -80,23 +80,23 @@ double ParsePercent(const YamlNode& node, double fallback) {
 
 }  // namespace
 
-SpikeBudgetSpec SpikeBudgetSpec::Parse(const YamlNode& node, absl::string_view /*name*/) {
+SpikeBudgetSpec SpikeBudgetSpec::Parse(const yaml::YamlNode& node, absl::string_view /*name*/) {
   SpikeBudgetSpec spec;
-  const YamlNode spike = node.Require("spike");
+  const yaml::YamlNode spike = node.Require("spike");
   if (spike.present()) {
     spec.spike = ParseSpreads(spike, /*hysteresis=*/false);
     spec.log = spike.Get("log").Bool(false);
   }
 
-  const YamlNode share = node.Require("share");
+  const yaml::YamlNode share = node.Require("share");
   spec.share.limit = ParsePercent(share, 0.03);
-  const YamlNode clear = node.Get("clear");
+  const yaml::YamlNode clear = node.Get("clear");
   spec.share.clear = ParsePercent(clear, spec.share.limit);
   if (spec.share.clear > spec.share.limit) {
     clear.Error(absl::StrFormat("`clear` is %g%% but the share is %g%%; at most that is allowed",
                                 100 * spec.share.clear, 100 * spec.share.limit));
   }
-  const YamlNode of = node.Get("of");
+  const yaml::YamlNode of = node.Get("of");
   const Length length = ParseLength(of, {.count = 100, .in_samples = true});
   if (!length.in_samples || length.count < 2 || length.count > kSeriesSamplesMax) {
     of.Error(absl::StrCat("`of` is a length in samples, from 2 to ", kSeriesSamplesMax,
@@ -123,4 +123,4 @@ std::string SpikeBudgetSpec::Measured(std::string input) const {
   return absl::StrCat("the share of spikes in ", samples, " samples of ", input);
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

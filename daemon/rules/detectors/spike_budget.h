@@ -7,7 +7,7 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 // The share is of `samples` also while fewer have come, so that one spike of three samples is no
 // third. Cost per sample: O(samples).
@@ -20,10 +20,10 @@ struct SpikeBudgetSpec : SampleSpec {
   Limits share;
   int samples = 0;  // the newest so many
 
-  static SpikeBudgetSpec Parse(const YamlNode& node, absl::string_view name);
+  static SpikeBudgetSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
 
   std::string Measured(std::string input) const;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

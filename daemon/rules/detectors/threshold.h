@@ -6,14 +6,14 @@
 
 #include "daemon/rules/detectors/spec.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 struct ThresholdSpec : SampleSpec {
   static constexpr absl::string_view kNames[] = {"threshold"};
 
   Limits limits;
 
-  static ThresholdSpec Parse(const YamlNode& node, absl::string_view name);
+  static ThresholdSpec Parse(const yaml::YamlNode& node, absl::string_view name);
   std::unique_ptr<SampleDetector> NewDetector() const;
   Judgement Judge(double value, const std::optional<Baseline>& /*baseline*/) const {
     return Compare(limits, value);
@@ -26,4 +26,4 @@ struct ThresholdSpec : SampleSpec {
   }
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::app {
 namespace {
 
 using ::testing::ElementsAre;
@@ -18,20 +18,20 @@ using ::testing::HasSubstr;
 
 // A part that does not end before it is let go.
 struct Stuck {
-  Mutex mutex;
-  CondVar changed;
+  base::Mutex mutex;
+  base::CondVar changed;
   bool let_go ABSL_GUARDED_BY(mutex) = false;
   bool ended ABSL_GUARDED_BY(mutex) = false;
 
   absl::Status End() {
-    MutexLock lock(&mutex);
+    base::MutexLock lock(&mutex);
     while (!let_go) changed.Wait(&mutex);
     ended = true;
     changed.NotifyAll();
     return absl::OkStatus();
   }
   void LetGo() {
-    MutexLock lock(&mutex);
+    base::MutexLock lock(&mutex);
     let_go = true;
     changed.NotifyAll();
     while (!ended) changed.Wait(&mutex);
@@ -63,8 +63,9 @@ TEST_F(CleanupsTest, GoesOnAfterAFailureAndReturnsTheFirst) {
   cleanups_.Add("store", {}, Note("store", absl::DataLossError("no room")));
   cleanups_.Add("pipeline", {}, Note("pipeline", absl::DeadlineExceededError("too slow")));
   cleanups_.Add("gRPC", {}, Note("gRPC"));
-  EXPECT_THAT(cleanups_.Run(absl::Seconds(10)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("pipeline: too slow")));
+  EXPECT_THAT(
+      cleanups_.Run(absl::Seconds(10)),
+      support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("pipeline: too slow")));
   EXPECT_THAT(order_, ElementsAre("gRPC", "pipeline", "store"));
 }
 
@@ -89,15 +90,15 @@ TEST_F(CleanupsTest, APartThatHangsIsLeftBehindAndTheOthersEndWithinTheDeadline)
   cleanups_.Add("store", {}, Note("store"));
   cleanups_.Add("pipeline", {}, [stuck](absl::Duration) { return stuck->End(); });
   cleanups_.Add("gRPC", {}, Note("gRPC"));
-  const absl::Time started = SteadyNow();
-  EXPECT_THAT(
-      cleanups_.Run(absl::Milliseconds(500)),
-      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("pipeline: did not end within 2")));
-  EXPECT_LT(SteadyNow() - started, absl::Seconds(10)) << "it would have waited for ever";
+  const absl::Time started = base::SteadyNow();
+  EXPECT_THAT(cleanups_.Run(absl::Milliseconds(500)),
+              support::StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                HasSubstr("pipeline: did not end within 2")));
+  EXPECT_LT(base::SteadyNow() - started, absl::Seconds(10)) << "it would have waited for ever";
   EXPECT_THAT(order_, ElementsAre("gRPC", "store"));
   EXPECT_TRUE(cleanups_.hung());
   stuck->LetGo();
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::app

@@ -8,7 +8,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::HasSubstr;
@@ -28,17 +28,18 @@ class BandTest : public ::testing::Test {
   BandTest() { Use(BandMaker::Align::kStep); }
 
   void Use(BandMaker::Align align) {
-    const auto rules = ParseRules("test.yaml", kRules);
+    const auto rules = rules::ParseRules("test.yaml", kRules);
     ASSERT_TRUE(rules.ok()) << rules.status();
-    maker =
-        std::make_unique<BandMaker>(std::dynamic_pointer_cast<const CompiledRules>(*rules), align);
+    maker = std::make_unique<BandMaker>(
+        std::dynamic_pointer_cast<const rules::CompiledRules>(*rules), align);
   }
   void Begin(const std::string& run) {
     maker->BeginAttempt(run, v1::ModelShape(), {.number = 1, .resume_step = std::nullopt});
   }
   void Loss(int64_t step, double value, uint32_t flags = 0, uint64_t tokens = 0) {
-    ClosedStep closed =
-        MakeStep(step, {MakeSample("train.loss", value, kNoLayer, Unit::kNone, 0, flags)});
+    model::ClosedStep closed = rules::MakeStep(
+        step,
+        {rules::MakeSample("train.loss", value, model::kNoLayer, model::Unit::kNone, 0, flags)});
     closed.row.tokens = tokens;
     maker->OnStep(closed);
   }
@@ -72,11 +73,12 @@ TEST_F(BandTest, MedianAndSpreadOfAllRunsByStep) {
 
 TEST_F(BandTest, LooksAtWhatTheRulesLookAt) {
   Begin("a");
-  maker->OnStep(MakeStep(1, {MakeSample("attn.delta2.relative_norm", 1, 0, Unit::kHead, 0),
-                             MakeSample("attn.delta2.relative_norm", 3, 0, Unit::kHead, 1),
-                             MakeSample("attn.logits.max", 7, 2, Unit::kHead, 4),
-                             MakeSample("train.loss", 9, kNoLayer, Unit::kRank, 3),
-                             MakeSample("train.grad_norm", 9)}));
+  maker->OnStep(rules::MakeStep(
+      1, {rules::MakeSample("attn.delta2.relative_norm", 1, 0, model::Unit::kHead, 0),
+          rules::MakeSample("attn.delta2.relative_norm", 3, 0, model::Unit::kHead, 1),
+          rules::MakeSample("attn.logits.max", 7, 2, model::Unit::kHead, 4),
+          rules::MakeSample("train.loss", 9, model::kNoLayer, model::Unit::kRank, 3),
+          rules::MakeSample("train.grad_norm", 9)}));
   maker->EndRun();
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("  - indicator: attn.delta2.relative_norm\n"
@@ -89,7 +91,7 @@ TEST_F(BandTest, LooksAtWhatTheRulesLookAt) {
                               "    unit: head\n"
                               "    unit_id: 4\n"));
   EXPECT_THAT(text, Not(HasSubstr("train.")));
-  YamlDocument document("band", text);
+  yaml::YamlDocument document("band", text);
   EXPECT_EQ(document.root().Get("series").Items().size(), 2u);
 }
 
@@ -97,8 +99,8 @@ TEST_F(BandTest, FlaggedAndSkippedStepsAndOlderAttemptsAreLeftOut) {
   Begin("a");
   Loss(1, 5);
   Loss(2, 99);
-  Loss(3, 99, kFlagGrid);
-  ClosedStep skipped = MakeStep(4, {MakeSample("train.loss", 99)});
+  Loss(3, 99, model::kFlagGrid);
+  model::ClosedStep skipped = rules::MakeStep(4, {rules::MakeSample("train.loss", 99)});
   skipped.row.skipped = true;
   maker->OnStep(skipped);
   maker->BeginAttempt("a", v1::ModelShape(), {.number = 2, .resume_step = 2});
@@ -128,11 +130,11 @@ TEST_F(BandTest, PositionsIncreaseWhateverTheBins) {
   }
   for (const int bins : {1, 3, 7, 64, 1000}) {
     const std::string text = Text(bins);
-    YamlDocument document("band", text);
+    yaml::YamlDocument document("band", text);
     const auto points = document.root().Get("series").Items()[0].Get("points").Items();
     EXPECT_LE(points.size(), static_cast<size_t>(std::min(bins, 100)));
     double last = -1;
-    for (const YamlNode& point : points) {
+    for (const yaml::YamlNode& point : points) {
       const double position = point.Items()[0].Double({-1e9, 1e9});
       EXPECT_GT(position, last);
       last = position;
@@ -150,4 +152,4 @@ TEST_F(BandTest, NothingAndTooMuchAreErrors) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -14,7 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::AllOf;
@@ -24,10 +24,10 @@ using ::testing::HasSubstr;
 using ::testing::Le;
 using ::testing::Not;
 
-std::shared_ptr<const CompiledRules> Compile(const std::string& text) {
-  const auto rules = ParseRules("test.yaml", text);
+std::shared_ptr<const rules::CompiledRules> Compile(const std::string& text) {
+  const auto rules = rules::ParseRules("test.yaml", text);
   EXPECT_TRUE(rules.ok()) << rules.status();
-  return std::dynamic_pointer_cast<const CompiledRules>(*rules);
+  return std::dynamic_pointer_cast<const rules::CompiledRules>(*rules);
 }
 
 // --- budgets
@@ -71,11 +71,11 @@ TEST(BudgetTest, WhatIsWrongIsNamed) {
 
 // --- the statistic
 
-Rule MachineRule(MachineParams machine, double clear = 1) {
-  Rule rule;
+rules::Rule MachineRule(rules::MachineParams machine, double clear = 1) {
+  rules::Rule rule;
   rule.machine = machine;
   // Any limit; only the share that `clear` is of it matters.
-  RobustZSpec detector;
+  rules::RobustZSpec detector;
   detector.limits.limit = 2;
   detector.limits.clear = clear;
   rule.detector = detector;
@@ -83,7 +83,7 @@ Rule MachineRule(MachineParams machine, double clear = 1) {
 }
 
 TEST(StatisticTest, IsTheHighestLimitThatFires) {
-  const Rule rule = MachineRule({.hits = 2, .of = 3}, /*clear=*/2);
+  const rules::Rule rule = MachineRule({.hits = 2, .of = 3}, /*clear=*/2);
   SeriesStatistic statistic;
   std::vector<double> seen;
   for (const double x : {5.0, 3.0, 4.0, 1.0, 1.0}) seen.push_back(statistic.Push(rule, 0, x));
@@ -93,7 +93,7 @@ TEST(StatisticTest, IsTheHighestLimitThatFires) {
 }
 
 TEST(StatisticTest, FiresOnUntilItHasCleared) {
-  const Rule rule = MachineRule({.clear_samples = 2});
+  const rules::Rule rule = MachineRule({.clear_samples = 2});
   SeriesStatistic statistic;
   std::vector<double> seen;
   // A limit fires on until two samples in a row are at most half of it.
@@ -111,13 +111,13 @@ TEST(StatisticTest, AgreesWithTheStateMachine) {
   std::mt19937_64 random(5);
   size_t resolved = 0;
   for (int round = 0; round < 400; ++round) {
-    MachineParams machine;
+    rules::MachineParams machine;
     machine.of = 1 + static_cast<int>(random() % 6);
     machine.hits = 1 + static_cast<int>(random() % static_cast<uint64_t>(machine.of));
     machine.clear_samples = 1 + static_cast<int>(random() % 3);
     machine.pending_for = {.count = static_cast<int64_t>(random() % 8),
                            .in_samples = random() % 2 == 0};
-    const Rule rule = MachineRule(machine);
+    const rules::Rule rule = MachineRule(machine);
     std::vector<double> values;
     std::vector<int64_t> steps;
     int64_t step = 0;
@@ -127,19 +127,19 @@ TEST(StatisticTest, AgreesWithTheStateMachine) {
       values.push_back(static_cast<double>(random() % 100));
     }
     for (const double limit : {20.0, 50.0, 70.0, 85.0}) {
-      MachineState state;
+      rules::MachineState state;
       SeriesStatistic statistic;
       for (int i = 0; i < 40; ++i) {
         const double value = values[static_cast<size_t>(i)];
         const int64_t at = steps[static_cast<size_t>(i)];
-        const Transition transition =
-            Advance(machine, at, {.breach = value > limit, .clear = value <= 0.5 * limit}, &state);
+        const rules::Transition transition = rules::Advance(
+            machine, at, {.breach = value > limit, .clear = value <= 0.5 * limit}, &state);
         const bool over = statistic.Push(rule, at, value) > limit;
-        if (transition == Transition::kResolved) {
+        if (transition == rules::Transition::kResolved) {
           ++resolved;
           break;
         }
-        ASSERT_EQ(state.phase == Phase::kFiring, over)
+        ASSERT_EQ(state.phase == rules::Phase::kFiring, over)
             << machine.hits << " of " << machine.of << " for " << machine.pending_for.count
             << (machine.pending_for.in_samples ? " samples" : " steps") << ", limit " << limit
             << ", sample " << i;
@@ -186,16 +186,17 @@ class Generator {
  public:
   explicit Generator(uint64_t seed) : random_(seed) {}
 
-  ClosedStep Step(int64_t step) {
+  model::ClosedStep Step(int64_t step) {
     slow_ = 0.9 * slow_ + std::sqrt(1 - 0.81) * normal_(random_);
-    std::vector<Sample> samples;
-    samples.push_back(MakeSample("train.a", 3 + normal_(random_)));
-    samples.push_back(MakeSample("train.b", student_(random_)));
-    samples.push_back(MakeSample("train.c", 1 + 0.02 * slow_));
+    std::vector<model::Sample> samples;
+    samples.push_back(rules::MakeSample("train.a", 3 + normal_(random_)));
+    samples.push_back(rules::MakeSample("train.b", student_(random_)));
+    samples.push_back(rules::MakeSample("train.c", 1 + 0.02 * slow_));
     for (int32_t layer = 0; layer < 4; ++layer) {
-      samples.push_back(MakeSample("load.entropy_ratio", 0.9 + 0.02 * normal_(random_), layer));
+      samples.push_back(
+          rules::MakeSample("load.entropy_ratio", 0.9 + 0.02 * normal_(random_), layer));
     }
-    return MakeStep(step, std::move(samples));
+    return rules::MakeStep(step, std::move(samples));
   }
 
  private:
@@ -205,8 +206,8 @@ class Generator {
   double slow_ = 0;
 };
 
-std::unique_ptr<HealthyHistory> Watch(std::shared_ptr<const CompiledRules> rules, uint64_t seed,
-                                      int64_t steps, int runs = 1) {
+std::unique_ptr<HealthyHistory> Watch(std::shared_ptr<const rules::CompiledRules> rules,
+                                      uint64_t seed, int64_t steps, int runs = 1) {
   auto healthy = std::make_unique<HealthyHistory>(std::move(rules));
   Generator generator(seed);
   for (int run = 0; run < runs; ++run) {
@@ -235,7 +236,7 @@ groups:
   constexpr int64_t kSecond = 1'000'000'000;
   healthy.Tick(kSecond);
   for (int64_t step = 0; step < 5; ++step) {
-    healthy.OnStep(MakeStep(step, {MakeSample("train.loss", 2)}));
+    healthy.OnStep(rules::MakeStep(step, {rules::MakeSample("train.loss", 2)}));
   }
   healthy.Tick(1000 * kSecond);
   healthy.Tick(2000 * kSecond);
@@ -245,9 +246,9 @@ groups:
 }
 
 // Alerts of each rule that begin in a fresh run.
-std::vector<size_t> Count(std::shared_ptr<const CompiledRules> rules, uint64_t seed,
+std::vector<size_t> Count(std::shared_ptr<const rules::CompiledRules> rules, uint64_t seed,
                           int64_t steps) {
-  Evaluator evaluator(rules, "fresh", v1::ModelShape());
+  rules::Evaluator evaluator(rules, "fresh", v1::ModelShape());
   evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
   Generator generator(seed);
   std::vector<size_t> counts(rules->rules.size(), 0);
@@ -414,7 +415,7 @@ TEST(CalibratedTextTest, ChangesTheLimitsAndNothingElse) {
   // Read back, the limits are those found; without comments and limits, the text is as before.
   const auto again = Compile(*text);
   for (size_t i = 0; i < found.rules.size(); ++i) {
-    const Limits& limits = *MovableLimits(again->rules[i]->detector);
+    const rules::Limits& limits = *rules::MovableLimits(again->rules[i]->detector);
     EXPECT_EQ(limits.limit, found.rules[i].limit) << found.rules[i].rule;
     EXPECT_EQ(limits.clear, found.rules[i].clear) << found.rules[i].rule;
     EXPECT_TRUE(found.rules[i].changed());
@@ -460,4 +461,4 @@ TEST(CalibratedTextTest, BlockStyleAndLongKeysWork) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

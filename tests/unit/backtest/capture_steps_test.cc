@@ -17,7 +17,7 @@
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::ElementsAre;
@@ -31,7 +31,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 class TestCapture {
  public:
   explicit TestCapture(const std::string& path) {
-    auto writer = CaptureWriter::Create(path);
+    auto writer = capture::CaptureWriter::Create(path);
     EXPECT_OK(writer);
     writer_ = *std::move(writer);
   }
@@ -87,7 +87,7 @@ class TestCapture {
   }
 
  private:
-  std::unique_ptr<CaptureWriter> writer_;
+  std::unique_ptr<capture::CaptureWriter> writer_;
   uint32_t launch_ = 0;
   uint64_t seq_ = 0;
 };
@@ -96,16 +96,16 @@ class TestCapture {
 class Order final : public StepSink {
  public:
   void BeginAttempt(const std::string& run, const v1::ModelShape&,
-                    const AttemptStart& attempt) override {
+                    const rules::AttemptStart& attempt) override {
     words.push_back(absl::StrCat("A", attempt.number));
     if (attempt.resume_step.has_value()) absl::StrAppend(&words.back(), "@", *attempt.resume_step);
   }
-  void OnStep(const ClosedStep& step) override {
+  void OnStep(const model::ClosedStep& step) override {
     words.push_back(absl::StrCat(step.row.step, step.row.partial ? "!" : ""));
     samples += step.samples.size();
   }
   bool done() const override { return words.size() >= words_max; }
-  bool Wants(const SeriesKey& series) const override { return series.indicator != unwanted; }
+  bool Wants(const model::SeriesKey& series) const override { return series.indicator != unwanted; }
   std::vector<std::string> words;
   size_t samples = 0;
   size_t words_max = 1'000'000;
@@ -121,7 +121,7 @@ class CaptureSteps : public ::testing::Test {
   }
 
   RunResult Judge(const std::string& rule) {
-    const auto rules = ParseRules(
+    const auto rules = rules::ParseRules(
         "test.yaml", absl::StrCat("groups: [{name: g, rules: [{alert: r, warm_up: judge, labels: "
                                   "{severity: warning}, ",
                                   rule, "}]}]"));
@@ -132,7 +132,7 @@ class CaptureSteps : public ::testing::Test {
     return backtest.Finish();
   }
 
-  const TempDir directory_;
+  const support::TempDir directory_;
   const std::string path_ = directory_.File("run.jsonl");
 };
 
@@ -280,8 +280,8 @@ TEST_F(CaptureSteps, RefusedPayloadsAreCounted) {
 }
 
 TEST(StoredSteps, ComeAttemptByAttempt) {
-  const auto store = NewMemoryStore();
-  StoreRun("exp", 1, store.get());
+  const auto store = support::NewMemoryStore();
+  support::StoreRun("exp", 1, store.get());
   Order order;
   std::vector<int64_t> progress;
   ASSERT_OK(ReadStoredSteps(
@@ -299,8 +299,8 @@ TEST(StoredSteps, ComeAttemptByAttempt) {
 }
 
 TEST(StoredSteps, OnlyWhatIsWantedIsRead) {
-  const auto store = NewMemoryStore();
-  StoreRun("exp", 1, store.get());
+  const auto store = support::NewMemoryStore();
+  support::StoreRun("exp", 1, store.get());
   Order all;
   ASSERT_OK(ReadStoredSteps(*store, "exp", nullptr, &all));
   EXPECT_EQ(all.samples, 120u + 12 * 8);  // the loss, and 8 shares at every tenth step
@@ -313,18 +313,19 @@ TEST(StoredSteps, OnlyWhatIsWantedIsRead) {
 }
 
 TEST(StoredSteps, AnUnknownRunNamesTheOthersAndAnEmptyOneSaysSo) {
-  const auto store = NewMemoryStore();
-  StoreRun("exp", 1, store.get());
-  StoreBatch batch;
+  const auto store = support::NewMemoryStore();
+  support::StoreRun("exp", 1, store.get());
+  store::StoreBatch batch;
   batch.runs.emplace_back();
   batch.runs.back().set_name("young");
   ASSERT_OK(store->Write(batch));
   Order order;
   EXPECT_THAT(ReadStoredSteps(*store, "other", nullptr, &order),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
-  EXPECT_THAT(ReadStoredSteps(*store, "young", nullptr, &order),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no closed step yet")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
+  EXPECT_THAT(
+      ReadStoredSteps(*store, "young", nullptr, &order),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no closed step yet")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

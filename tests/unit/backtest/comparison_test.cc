@@ -6,14 +6,14 @@
 
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-SeriesKey Key(const std::string& indicator, int32_t layer = kNoLayer) {
-  return {indicator, layer, Unit::kNone, 0, ""};
+model::SeriesKey Key(const std::string& indicator, int32_t layer = model::kNoLayer) {
+  return {indicator, layer, model::Unit::kNone, 0, ""};
 }
 
 Curve Made(int64_t steps, const std::function<double(int64_t)>& value, int64_t every = 1) {
@@ -31,7 +31,7 @@ std::function<double(int64_t)> Loss(unsigned seed, int64_t from = 1'000'000, dou
   };
 }
 
-RecordedRun RunOf(const std::string& name, std::map<SeriesKey, Curve> series) {
+RecordedRun RunOf(const std::string& name, std::map<model::SeriesKey, Curve> series) {
   RecordedRun run;
   run.name = name;
   run.series = std::move(series);
@@ -97,8 +97,8 @@ TEST(Comparison, AConstantBaselineHasNoSpreadAndComesFirst) {
 }
 
 TEST(Comparison, NamesTheLayerThatIsFurthestAway) {
-  std::map<SeriesKey, Curve> good;
-  std::map<SeriesKey, Curve> bad;
+  std::map<model::SeriesKey, Curve> good;
+  std::map<model::SeriesKey, Curve> bad;
   for (int32_t layer = 0; layer < 4; ++layer) {
     good[Key("router.z", layer)] = Made(200, Loss(10 + layer));
     bad[Key("router.z", layer)] = Made(200, Loss(20 + layer, layer == 2 ? 50 : 120,
@@ -162,9 +162,9 @@ TEST(RunRecorder, KeepsTheNewestAttemptsValueAndWhatMayBeJudged) {
   RunRecorder recorder({"train.loss", "rl.*"});
   for (int64_t step = 0; step < 10; ++step) EXPECT_OK(recorder.Add(Key("train.loss"), step, 1, 0));
   for (int64_t step = 5; step < 8; ++step) EXPECT_OK(recorder.Add(Key("train.loss"), step, 2, 0));
-  EXPECT_OK(recorder.Add(Key("train.loss"), 20, 3, kFlagPartial));
+  EXPECT_OK(recorder.Add(Key("train.loss"), 20, 3, model::kFlagPartial));
   EXPECT_OK(recorder.Add(Key("train.lr"), 1, 3, 0));
-  EXPECT_OK(recorder.Add(Key("rl.k3"), 1, 3, kFlagSampled));
+  EXPECT_OK(recorder.Add(Key("rl.k3"), 1, 3, model::kFlagSampled));
   const RecordedRun run = recorder.Finish();
   EXPECT_EQ(run.series.size(), 2u);
   const Curve& loss = run.series.at(Key("train.loss"));
@@ -175,4 +175,4 @@ TEST(RunRecorder, KeepsTheNewestAttemptsValueAndWhatMayBeJudged) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::DoubleNear;
@@ -23,7 +23,7 @@ Curve CurveOf(const std::vector<double>& values, int64_t every = 1) {
 
 std::vector<double> ValuesOf(const Curve& curve) {
   std::vector<double> values;
-  for (const TrendPoint& point : curve) values.push_back(point.value);
+  for (const rules::TrendPoint& point : curve) values.push_back(point.value);
   return values;
 }
 
@@ -66,4 +66,4 @@ TEST(CurveStats, KendallCountsPairsInTheSameOrder) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

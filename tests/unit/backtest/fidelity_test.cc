@@ -8,7 +8,7 @@
 
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 constexpr int64_t kSteps = 200;
 constexpr int64_t kFault = 100;
 
-SeriesKey FidelityKey(const std::string& indicator, int32_t layer = kNoLayer) {
-  return {indicator, layer, Unit::kNone, 0, ""};
+model::SeriesKey FidelityKey(const std::string& indicator, int32_t layer = model::kNoLayer) {
+  return {indicator, layer, model::Unit::kNone, 0, ""};
 }
 
-void Fill(const SeriesKey& key, const std::function<double(int64_t)>& value, RecordedRun* run,
-          int64_t every = 1) {
+void Fill(const model::SeriesKey& key, const std::function<double(int64_t)>& value,
+          RecordedRun* run, int64_t every = 1) {
   for (int64_t step = 0; step < kSteps; step += every) {
     run->series[key].push_back({step, value(step)});
   }
@@ -148,7 +148,7 @@ TEST_F(FidelityTest, AnAlertThatFiresWithoutTheFaultTooIsNoResponse) {
 }
 
 TEST_F(FidelityTest, TheOppositeSlopeIsAnotherDirection) {
-  for (TrendPoint& point : proxy_fault_.series[FidelityKey("train.reward_mean")]) {
+  for (rules::TrendPoint& point : proxy_fault_.series[FidelityKey("train.reward_mean")]) {
     point.value =
         2 * proxy_healthy_.series[FidelityKey("train.reward_mean")][static_cast<size_t>(point.step)]
                 .value -
@@ -162,7 +162,7 @@ TEST_F(FidelityTest, TheOppositeSlopeIsAnotherDirection) {
 
 TEST_F(FidelityTest, TheSameDirectionWithAnotherCourseIsAnotherTrend) {
   // It jumps at once and then falls back to half: the slope over all is still up.
-  for (TrendPoint& point : proxy_fault_.series[FidelityKey("rl.k3")]) {
+  for (rules::TrendPoint& point : proxy_fault_.series[FidelityKey("rl.k3")]) {
     const double since = static_cast<double>(point.step - kFault);
     point.value = since < 0 ? 0.03 : 1.0 - 0.005 * since;
   }
@@ -290,4 +290,4 @@ TEST_F(FidelityTest, RunsThatCannotBeJudgedAreRefused) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

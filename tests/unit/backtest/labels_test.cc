@@ -2,7 +2,7 @@
 
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,12 +59,12 @@ TEST(Labels, SaysWhereItIsWrong) {
   };
   for (const auto& c : kCases) {
     EXPECT_THAT(ParseLabels("i.json", c.text),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)))
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)))
         << c.text;
   }
   EXPECT_THAT(ReadLabels("/nowhere/index.json"),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/index.json")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/index.json")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -7,7 +7,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,12 +38,12 @@ class Plot : public ::testing::Test {
     trace_ = second.TakeTrace();
   }
   static void Feed(Backtest* backtest) {
-    backtest->BeginAttempt("run", v1::ModelShape(), AttemptStart());
+    backtest->BeginAttempt("run", v1::ModelShape(), rules::AttemptStart());
     for (int64_t step = 0; step < 100; ++step) {
-      ClosedStep closed;
+      model::ClosedStep closed;
       closed.row.step = step;
       closed.samples.push_back(
-          {{"train.loss", kNoLayer, Unit::kNone, 0, ""}, step < 60 ? 3.0 : 9.0, 0});
+          {{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""}, step < 60 ? 3.0 : 9.0, 0});
       backtest->OnStep(closed);
     }
   }
@@ -51,7 +51,8 @@ class Plot : public ::testing::Test {
     return {.title = "a run's name", .result = &result_, .verdict = &verdict_, .trace = &trace_};
   }
 
-  const std::shared_ptr<const RuleSet> rules_ = ParseRules("test.yaml", kPlotRules).value();
+  const std::shared_ptr<const rules::RuleSet> rules_ =
+      rules::ParseRules("test.yaml", kPlotRules).value();
   RunResult result_;
   RunVerdict verdict_;
   RunTrace trace_;
@@ -86,20 +87,20 @@ TEST_F(Plot, ARunWithNothingInItCanBeDrawn) {
 }
 
 TEST_F(Plot, FileNamesEndInTheFormat) {
-  EXPECT_OK(CheckPlotFile("a.svg"));
-  EXPECT_OK(CheckPlotFile("a.png"));
-  EXPECT_THAT(CheckPlotFile("a.pdf"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".svg or .png")));
+  EXPECT_OK(base::CheckPlotFile("a.svg"));
+  EXPECT_OK(base::CheckPlotFile("a.png"));
+  EXPECT_THAT(base::CheckPlotFile("a.pdf"),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".svg or .png")));
 }
 
 TEST_F(Plot, WithoutGnuplotTheErrorNamesThePackage) {
-  const TempDir empty;
+  const support::TempDir empty;
   const std::string path = std::getenv("PATH");
   ASSERT_EQ(setenv("PATH", empty.path().c_str(), 1), 0);
-  const absl::Status status = RunGnuplot("");
+  const absl::Status status = base::RunGnuplot("");
   ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("apt-get install gnuplot-nox")));
+  EXPECT_THAT(status, support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr("apt-get install gnuplot-nox")));
 }
 
 TEST(CurvesScript, DrawsAPanelOfEachWithItsLinesAndMarks) {
@@ -120,4 +121,4 @@ TEST(CurvesScript, DrawsAPanelOfEachWithItsLinesAndMarks) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::ElementsAre;
@@ -24,9 +24,9 @@ std::vector<std::string> Routes(absl::string_view severity, absl::string_view si
                     *name == 'f' ? severity_of_f : "info", "}}\n");
   }
   absl::StrAppend(&text, "signatures:\n", signatures);
-  const auto rules = ParseRules("test.yaml", text);
+  const auto rules = rules::ParseRules("test.yaml", text);
   EXPECT_TRUE(rules.ok()) << rules.status();
-  const auto& set = dynamic_cast<const CompiledRules&>(**rules);
+  const auto& set = dynamic_cast<const rules::CompiledRules&>(**rules);
   std::vector<std::string> routes;
   for (const Route& route : RoutesTo(severity, set)) {
     routes.push_back(absl::StrJoin(route, "", [&set](std::string* out, size_t rule) {
@@ -89,4 +89,4 @@ TEST(RoutesTest, TooManyWaysMakeEachRuleEnough) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

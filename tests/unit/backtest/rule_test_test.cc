@@ -8,7 +8,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::ElementsAre;
@@ -62,7 +62,7 @@ class RuleTestFiles : public ::testing::Test {
     return failures;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(RuleTestFiles, EveryExpectationThatHoldsPasses) {
@@ -275,7 +275,7 @@ TEST_F(RuleTestFiles, BadRuleFilesAreTheirOwnErrors) {
   EXPECT_THAT(Run("  - {name: a, input: [], expect: [never: a]}"),
               ElementsAre(HasSubstr("rules.yaml:1:9: `groups` is 3")));
   EXPECT_THAT(RunRuleTests("/nowhere.yaml"),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere.yaml")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere.yaml")));
 }
 
 TEST_F(RuleTestFiles, ATruncatedFileIsAnErrorOrAShorterOne) {
@@ -295,4 +295,4 @@ TEST_F(RuleTestFiles, ATruncatedFileIsAnErrorOrAShorterOne) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,7 +76,7 @@ TEST(SeriesNotation, SaysWhatItCannotRead) {
   };
   for (const auto& c : kCases) {
     EXPECT_THAT(ParseSeriesValues(c.text),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.reason)))
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.reason)))
         << c.text;
   }
 }
@@ -91,4 +91,4 @@ TEST(SeriesNotation, SurvivesTruncationAtEveryByte) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -9,7 +9,7 @@
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::AllOf;
@@ -26,7 +26,7 @@ std::string RuleText(const std::string& detector, const std::string& name = "hig
 // The loss falls from 9 at step 0 by 1/16 a step; attempt 2 goes on from step 60.
 class StoredBacktestTest : public ::testing::Test {
  protected:
-  void SetUp() override { StoreRun("exp", 1, store_.get()); }
+  void SetUp() override { support::StoreRun("exp", 1, store_.get()); }
 
   absl::StatusOr<v1::BacktestRulesResponse> Run(const std::string& text) {
     v1::BacktestRulesRequest request;
@@ -37,8 +37,8 @@ class StoredBacktestTest : public ::testing::Test {
     return BacktestStoredRun(*store_, *in_force_, request, limits_, cancelled_);
   }
 
-  std::unique_ptr<Store> store_ = NewMemoryStore();
-  std::shared_ptr<const RuleSet> in_force_ = *ParseRules("none", "");
+  std::unique_ptr<store::Store> store_ = support::NewMemoryStore();
+  std::shared_ptr<const rules::RuleSet> in_force_ = *rules::ParseRules("none", "");
   BacktestLimits limits_;
   std::function<bool()> cancelled_ = [] { return false; };
   std::string run_ = "exp";
@@ -85,43 +85,46 @@ TEST_F(StoredBacktestTest, EndsAtEachLimitAndSaysSo) {
   const std::string shares =
       "groups: [{name: g, rules: [{alert: s, indicator: load.share, threshold: {above: 1}, "
       "labels: {severity: info}}]}]";
-  EXPECT_THAT(Run(shares), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    AllOf(HasSubstr("8 series of this run"),
-                                          HasSubstr("at most 7 are allowed"))));
+  EXPECT_THAT(Run(shares), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                             AllOf(HasSubstr("8 series of this run"),
+                                                   HasSubstr("at most 7 are allowed"))));
   limits_ = {.files_bytes_max = 100};
-  EXPECT_THAT(Run(shares),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("bytes of rules in 1 files; at most 100 in 64 are allowed")));
+  EXPECT_THAT(
+      Run(shares),
+      support::StatusIs(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("bytes of rules in 1 files; at most 100 in 64 are allowed")));
   limits_ = {.files_max = 0};
-  EXPECT_THAT(Run(shares), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    HasSubstr(" in 1 files; at most 262144 in 0 are allowed")));
+  EXPECT_THAT(Run(shares),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr(" in 1 files; at most 262144 in 0 are allowed")));
 }
 
 TEST_F(StoredBacktestTest, NobodyWaitsForACancelledOne) {
   int asked = 0;
   cancelled_ = [&asked] { return ++asked == 3; };
   EXPECT_THAT(Run(RuleText("threshold: {above: 8.5}")),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("nobody waits")));
+              support::StatusIs(absl::StatusCode::kCancelled, HasSubstr("nobody waits")));
   EXPECT_EQ(asked, 3);
 }
 
 TEST_F(StoredBacktestTest, RefusesWhatIsWrongWithItsPlace) {
-  EXPECT_THAT(
-      Run(RuleText("threshold: {obove: 8.5}")),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("/etc/foreshock/own.yaml:7:17: ")));
+  EXPECT_THAT(Run(RuleText("threshold: {obove: 8.5}")),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("/etc/foreshock/own.yaml:7:17: ")));
   for (const char* nothing : {"", "groups: []"}) {
-    EXPECT_THAT(Run(nothing), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no rule")));
+    EXPECT_THAT(Run(nothing),
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no rule")));
   }
   run_ = "other";
   EXPECT_THAT(Run(RuleText("threshold: {above: 1}")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
   run_ = "";
   EXPECT_THAT(Run(RuleText("threshold: {above: 1}")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run: required")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run: required")));
 }
 
 TEST_F(StoredBacktestTest, OpensNoFileButKnowsTheBandsInForce) {
-  const TempDir directory;
+  const support::TempDir directory;
   std::ofstream(directory.File("band.yaml"))
       << "version: 1\nalign: step\nseries: [{indicator: train.loss, points: [[0, 5, 0.5]]}]\n";
   const auto reference = [&](const std::string& file) {
@@ -131,16 +134,16 @@ TEST_F(StoredBacktestTest, OpensNoFileButKnowsTheBandsInForce) {
   const std::string band = directory.File("band.yaml");
   for (const std::string& file : {band, std::string("/etc/passwd"), std::string("band.yaml")}) {
     EXPECT_THAT(Run(reference(file)),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr("own.yaml:8:39: "), HasSubstr("have read no band"),
-                               Not(HasSubstr("root:")))))
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  AllOf(HasSubstr("own.yaml:8:39: "),
+                                        HasSubstr("have read no band"), Not(HasSubstr("root:")))))
         << file;
   }
   std::ofstream(directory.File("rules.yaml")) << reference("band.yaml");
-  ASSERT_OK_AND_ASSIGN(in_force_, LoadRules({{directory.File("rules.yaml")}}));
+  ASSERT_OK_AND_ASSIGN(in_force_, rules::LoadRules({{directory.File("rules.yaml")}}));
   ASSERT_OK_AND_ASSIGN(const auto found, Run(reference(band)));
   EXPECT_EQ(found.alerts_size(), 1);
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

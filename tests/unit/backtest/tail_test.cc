@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 ExcursionSeries Of(const std::vector<float>& values) {
@@ -122,4 +122,4 @@ TEST(TailFitTest, BoundHoldsForExponentialAndGaussianTails) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

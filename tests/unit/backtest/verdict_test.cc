@@ -6,24 +6,25 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::backtest {
 namespace {
 
 using ::testing::SizeIs;
 
 // Two rules without a fault, two signatures with one.
-std::shared_ptr<const RuleSet> Rules() {
-  auto rules = ParseRules("test.yaml",
-                          "groups:\n"
-                          "  - name: g\n"
-                          "    rules:\n"
-                          "      - {alert: a, indicator: train.loss, threshold: {above: 5}, "
-                          "labels: {severity: info}}\n"
-                          "      - {alert: b, indicator: train.lr, threshold: {above: 5}, "
-                          "labels: {severity: warning}}\n"
-                          "signatures:\n"
-                          "  - {signature: s, when: a, labels: {severity: warning, fault: f}}\n"
-                          "  - {signature: t, when: b, labels: {severity: warning, fault: g}}\n");
+std::shared_ptr<const rules::RuleSet> Rules() {
+  auto rules =
+      rules::ParseRules("test.yaml",
+                        "groups:\n"
+                        "  - name: g\n"
+                        "    rules:\n"
+                        "      - {alert: a, indicator: train.loss, threshold: {above: 5}, "
+                        "labels: {severity: info}}\n"
+                        "      - {alert: b, indicator: train.lr, threshold: {above: 5}, "
+                        "labels: {severity: warning}}\n"
+                        "signatures:\n"
+                        "  - {signature: s, when: a, labels: {severity: warning, fault: f}}\n"
+                        "  - {signature: t, when: b, labels: {severity: warning, fault: g}}\n");
   EXPECT_OK(rules);
   return *rules;
 }
@@ -196,4 +197,4 @@ TEST(Verdict, RatesAndTheirUpperLimit) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::backtest

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(BoundedQueueTest, WakesAWaitingReader) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::base

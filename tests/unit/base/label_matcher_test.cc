@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 using ::testing::_;
@@ -70,8 +70,8 @@ TEST(LabelMatcherTest, SaysWhatIsWrong) {
   EXPECT_THAT(LabelMatcher::Parse("a=" + std::string(2000, 'x')).status().message(),
               HasSubstr("longer than 1024 bytes"));
   EXPECT_THAT(LabelMatcher::Parse("a=~((x{100}){100}){100}").status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, _));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, _));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::base

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::base {
 namespace {
 
 TEST(WorkerPoolTest, RunsWhatItTookBeforeItStops) {
@@ -42,4 +42,4 @@ TEST(WorkerPoolTest, RefusesBeyondItsQueue) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::base

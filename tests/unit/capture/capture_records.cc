@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 v1::CaptureRecord HelloRecord(uint32_t stream) {
   v1::CaptureRecord record;
@@ -62,4 +62,4 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

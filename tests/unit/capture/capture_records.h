@@ -7,7 +7,7 @@
 
 #include "foreshock/v1/capture.pb.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 
 v1::CaptureRecord HelloRecord(uint32_t stream);
 v1::CaptureRecord ReportRecord(uint32_t stream, uint64_t seq, double loss);
@@ -19,4 +19,4 @@ std::vector<v1::CaptureRecord> SmallCapture(int steps);
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/capture/capture_records.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 namespace {
 
 using ::testing::AllOf;
@@ -93,7 +93,7 @@ std::string Framed(const v1::CaptureRecord& record) {
 class CaptureFormTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CaptureFormTest, GivesBackWhatWasWritten) {
-  TempDir dir;
+  support::TempDir dir;
   std::vector<v1::CaptureRecord> records = SmallCapture(3);
   const double kOdd[] = {std::numeric_limits<double>::quiet_NaN(),
                          -std::numeric_limits<double>::infinity(), 0.1, 5e-324,
@@ -112,7 +112,7 @@ TEST_P(CaptureFormTest, GivesBackWhatWasWritten) {
 }
 
 TEST_P(CaptureFormTest, IsToldByContentNotByName) {
-  TempDir dir;
+  support::TempDir dir;
   const std::vector<v1::CaptureRecord> records = SmallCapture(1);
   WriteFile(dir.File("renamed"), WriteAll(records, dir.File(absl::StrCat("a.", GetParam()))));
   const Outcome outcome = ReadAll(dir.File("renamed"));
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, CaptureFormTest, ::testing::Values("fscap", "jso
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(FscapTest, CutOffAtEveryByteIsAnErrorAfterTheGoodRecords) {
-  TempDir dir;
+  support::TempDir dir;
   const std::vector<v1::CaptureRecord> records = SmallCapture(4);
   // One frame per record, so that cuts fall between frames, inside them and inside the header.
   std::vector<std::string> contents;
@@ -136,8 +136,9 @@ TEST(FscapTest, CutOffAtEveryByteIsAnErrorAfterTheGoodRecords) {
   for (size_t size = 1; size < whole.size(); ++size) {
     WriteFile(dir.File("cut"), whole.substr(0, size));
     const Outcome outcome = ReadAll(dir.File("cut"));
-    EXPECT_THAT(outcome.status, StatusIs(absl::StatusCode::kDataLoss,
-                                         HasSubstr(absl::StrCat("the file ends at byte ", size))));
+    EXPECT_THAT(outcome.status,
+                support::StatusIs(absl::StatusCode::kDataLoss,
+                                  HasSubstr(absl::StrCat("the file ends at byte ", size))));
     ExpectPrefix(outcome.records, records);
     EXPECT_GE(outcome.records.size(), most);
     most = outcome.records.size();
@@ -148,7 +149,7 @@ TEST(FscapTest, CutOffAtEveryByteIsAnErrorAfterTheGoodRecords) {
 }
 
 TEST(FscapTest, AnyFlippedBitIsAnErrorAndNoWrongRecordIsHandedOut) {
-  TempDir dir;
+  support::TempDir dir;
   const std::vector<v1::CaptureRecord> records = SmallCapture(2);
   const std::string whole = WriteAll(records, dir.File("a.fscap"));
   for (size_t at = 0; at < whole.size(); ++at) {
@@ -214,24 +215,26 @@ TEST(FscapTest, BadFilesAreNamedWithWhereAndWhy) {
        Fscap({hello + Framed(GoodbyeRecord(0)) + Framed(ReportRecord(0, 1, 0)) + end}),
        absl::StatusCode::kInvalidArgument, "after its goodbye"},
   };
-  TempDir dir;
+  support::TempDir dir;
   for (const Case& c : kCases) {
     WriteFile(dir.File("bad.fscap"), c.file);
-    EXPECT_THAT(ReadAll(dir.File("bad.fscap")).status,
-                StatusIs(c.code, AllOf(HasSubstr(dir.File("bad.fscap")), HasSubstr(c.message))))
+    EXPECT_THAT(
+        ReadAll(dir.File("bad.fscap")).status,
+        support::StatusIs(c.code, AllOf(HasSubstr(dir.File("bad.fscap")), HasSubstr(c.message))))
         << c.what;
   }
 }
 
 TEST(FscapTest, AFrameThatInflatesWithoutBoundIsRefused) {
-  TempDir dir;
+  support::TempDir dir;
   WriteFile(dir.File("bomb"), Fscap({std::string(32u << 20, '\1')}));
-  EXPECT_THAT(ReadAll(dir.File("bomb"), {.record_bytes_max = 1u << 20}).status,
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the frame holds more than")));
+  EXPECT_THAT(
+      ReadAll(dir.File("bomb"), {.record_bytes_max = 1u << 20}).status,
+      support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the frame holds more than")));
 }
 
 TEST(JsonlTest, IsForgivingAboutBlanksAndTheLastLineEnd) {
-  TempDir dir;
+  support::TempDir dir;
   WriteFile(dir.File("a"),
             "\n  {\"stream\": 4, \"message\": {\"hello\": {\"run\": \"r\"}}}  \r\n\n"
             "{\"stream\":4,\"message\":{\"report\":{\"seq\":\"1\",\"last_of_step\":true}}}");
@@ -258,42 +261,43 @@ TEST(JsonlTest, BadLinesAreNamedByFileAndLine) {
       {hello + "{\"stream\":2,\"message\":{\"goodbye\":{}}}\n",
        ":2: stream 2: its first message is a goodbye, a hello is needed; the 1 records"},
   };
-  TempDir dir;
+  support::TempDir dir;
   for (const Case& c : kCases) {
     WriteFile(dir.File("bad.jsonl"), c.file);
     const Outcome outcome = ReadAll(dir.File("bad.jsonl"));
     EXPECT_THAT(outcome.status,
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr(absl::StrCat(dir.File("bad.jsonl"), c.message))));
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr(absl::StrCat(dir.File("bad.jsonl"), c.message))));
     EXPECT_EQ(outcome.records.size(), 1u);
   }
 }
 
 TEST(JsonlTest, LinesAndRecordsOverTheLimitAreRefused) {
-  TempDir dir;
+  support::TempDir dir;
   WriteFile(dir.File("long"),
             absl::StrCat("{\"stream\":1,", std::string(5000, ' '), "\"message\":{\"hello\":{}}}"));
-  EXPECT_THAT(ReadAll(dir.File("long"), {.record_bytes_max = 1000}).status,
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("longer than 4000 bytes")));
+  EXPECT_THAT(
+      ReadAll(dir.File("long"), {.record_bytes_max = 1000}).status,
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("longer than 4000 bytes")));
   WriteFile(dir.File("big"),
             absl::StrCat("{\"message\":{\"hello\":{\"run\":\"", std::string(2000, 'r'), "\"}}}"));
   EXPECT_THAT(ReadAll(dir.File("big"), {.record_bytes_max = 1000}).status,
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
 }
 
 TEST(CaptureReaderTest, FilesThatAreNoCaptureAreRefusedAtOnce) {
-  TempDir dir;
+  support::TempDir dir;
   WriteFile(dir.File("empty"), "");
   WriteFile(dir.File("other"), "#!/bin/sh\n");
   EXPECT_THAT(CaptureReader::Open(dir.File("missing")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("opening capture")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("opening capture")));
   EXPECT_THAT(CaptureReader::Open(dir.path()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a directory")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a directory")));
   EXPECT_THAT(CaptureReader::Open(dir.File("empty")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it is empty")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it is empty")));
   EXPECT_THAT(CaptureReader::Open(dir.File("other")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("neither .fscap")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("neither .fscap")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::capture

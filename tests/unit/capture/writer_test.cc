@@ -9,18 +9,18 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/capture/capture_records.h"
 
-namespace foreshock {
+namespace foreshock::capture {
 namespace {
 
 using ::testing::HasSubstr;
 
-size_t FilesIn(const TempDir& dir) {
+size_t FilesIn(const support::TempDir& dir) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir.path()),
                                            std::filesystem::directory_iterator()));
 }
 
 TEST(CaptureWriterTest, TheFileAppearsOnlyWhenCommitted) {
-  TempDir dir;
+  support::TempDir dir;
   const std::string path = dir.File("a.fscap");
   WriteFile(path, "what was there before");
   {
@@ -37,23 +37,24 @@ TEST(CaptureWriterTest, TheFileAppearsOnlyWhenCommitted) {
   EXPECT_NE(ReadFile(path), "what was there before");
   EXPECT_EQ(FilesIn(dir), 1u);
   EXPECT_THAT(writer->Write(GoodbyeRecord(0)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
   EXPECT_THAT(writer->Commit(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
 }
 
 TEST(CaptureWriterTest, RefusedRecordsLeaveTheCaptureWhole) {
-  TempDir dir;
+  support::TempDir dir;
   const std::string path = dir.File("a.fscap");
   ASSERT_OK_AND_ASSIGN(auto writer, CaptureWriter::Create(path, {.record_bytes_max = 1000}));
-  EXPECT_THAT(writer->Write(ReportRecord(0, 1, 0)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a hello is needed")));
+  EXPECT_THAT(
+      writer->Write(ReportRecord(0, 1, 0)),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a hello is needed")));
   ASSERT_OK(writer->Write(HelloRecord(0)));
   v1::CaptureRecord big = ReportRecord(0, 1, 0);
   big.mutable_message()->mutable_report()->add_summaries()->mutable_event()->set_detail(
       std::string(1000, 'x'));
   EXPECT_THAT(writer->Write(big),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
   ASSERT_OK(writer->Write(GoodbyeRecord(0)));
   ASSERT_OK(writer->Commit());
   EXPECT_EQ(writer->records(), 2u);
@@ -65,7 +66,7 @@ TEST(CaptureWriterTest, RefusedRecordsLeaveTheCaptureWhole) {
 }
 
 TEST(CaptureWriterTest, ManyFramesAreOneCapture) {
-  TempDir dir;
+  support::TempDir dir;
   const std::string path = dir.File("a.fscap");
   ASSERT_OK_AND_ASSIGN(auto writer, CaptureWriter::Create(path, {.compression_level = 1}));
   ASSERT_OK(writer->Write(HelloRecord(0)));
@@ -91,25 +92,26 @@ TEST(CaptureWriterTest, ManyFramesAreOneCapture) {
 }
 
 TEST(CaptureWriterTest, WrongNamesLevelsAndFoldersAreRefused) {
-  TempDir dir;
+  support::TempDir dir;
   EXPECT_THAT(CaptureWriter::Create(dir.File("a.bin")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".fscap or .jsonl")));
-  EXPECT_THAT(CaptureWriter::Create(dir.File("a.fscap"), {.compression_level = 23}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1 to 19")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".fscap or .jsonl")));
+  EXPECT_THAT(
+      CaptureWriter::Create(dir.File("a.fscap"), {.compression_level = 23}),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1 to 19")));
   EXPECT_THAT(CaptureWriter::Create(dir.File("missing/a.fscap")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("creating capture")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("creating capture")));
 }
 
 TEST(CaptureWriterTest, AFolderThatWentAwayIsReportedAndStaysReported) {
-  auto dir = std::make_unique<TempDir>();
+  auto dir = std::make_unique<support::TempDir>();
   ASSERT_OK_AND_ASSIGN(auto writer, CaptureWriter::Create(dir->File("a.jsonl")));
   ASSERT_OK(writer->Write(HelloRecord(0)));
   dir.reset();
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(writer->Commit(),
-                StatusIs(absl::StatusCode::kNotFound, HasSubstr("naming capture")));
+                support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("naming capture")));
   }
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::capture

@@ -8,8 +8,8 @@ namespace foreshock::cli {
 namespace {
 
 TEST(DefaultsTest, ProgramLooksForTheDaemonWhereItListens) {
-  EXPECT_EQ(kDefaultServer, kDefaultGrpcListen);
-  EXPECT_EQ(kDefaultHttp, kDefaultHttpListen);
+  EXPECT_EQ(kDefaultServer, config::kDefaultGrpcListen);
+  EXPECT_EQ(kDefaultHttp, config::kDefaultHttpListen);
 }
 
 }  // namespace

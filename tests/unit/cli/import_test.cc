@@ -69,7 +69,7 @@ class ImportTest : public ::testing::Test {
     return log;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(ImportTest, MegatronLinesOfOldAndNewFormAreRows) {
@@ -366,7 +366,7 @@ class LogCaptureTest : public ImportTest {
   // The records of a capture of `rows`, as text; totals_ is filled.
   std::vector<v1::CaptureRecord> Capture(const std::vector<LogRow>& rows) {
     const std::string path = absl::StrCat(directory_.path(), "/out.fscap");
-    auto writer = CaptureWriter::Create(path);
+    auto writer = capture::CaptureWriter::Create(path);
     EXPECT_OK(writer.status());
     auto names = ScalarNames::Create({});
     LogNotes notes;
@@ -376,7 +376,7 @@ class LogCaptureTest : public ImportTest {
     EXPECT_OK((*writer)->Commit());
     totals_ = capture.totals();
     std::vector<v1::CaptureRecord> records;
-    auto reader = CaptureReader::Open(path);
+    auto reader = capture::CaptureReader::Open(path);
     EXPECT_OK(reader.status());
     for (v1::CaptureRecord record; *(*reader)->Next(&record);) records.push_back(record);
     return records;
@@ -442,7 +442,7 @@ TEST_F(LogCaptureTest, NonFiniteValuesAreKeptAndSkippedStepsMarked) {
 }
 
 TEST_F(LogCaptureTest, StepsThatGoBackAllTheTimeAreRefused) {
-  auto writer = CaptureWriter::Create(absl::StrCat(directory_.path(), "/out.fscap"));
+  auto writer = capture::CaptureWriter::Create(absl::StrCat(directory_.path(), "/out.fscap"));
   ASSERT_OK(writer.status());
   ASSERT_OK_AND_ASSIGN(ScalarNames names, ScalarNames::Create({}));
   LogNotes notes;

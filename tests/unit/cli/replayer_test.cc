@@ -44,7 +44,7 @@ class Recorder final : public v1::IngestService::Service {
     while (call->Read(&request)) {
       v1::PushResponse response;
       {
-        MutexLock lock(&mutex_);
+        base::MutexLock lock(&mutex_);
         if (request.has_hello()) {
           instance = request.hello().client_instance();
           Note(absl::StrCat("hello ", instance, " of ", request.hello().run()));
@@ -72,22 +72,22 @@ class Recorder final : public v1::IngestService::Service {
       }
       call->Write(response);
     }
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     Note(absl::StrCat("end ", instance));
     return grpc::Status::OK;
   }
 
   const Settings& settings() const { return settings_; }
   std::vector<std::string> log() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return log_;
   }
   std::vector<v1::Report> reports() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return reports_;
   }
   void Commit(const std::string& instance, uint64_t seq) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     committed_[instance] = seq;
   }
   void RejectAt(uint64_t seq) { reject_seq_ = seq; }
@@ -102,7 +102,7 @@ class Recorder final : public v1::IngestService::Service {
   std::unique_ptr<grpc::Server> server_;
   uint64_t reject_seq_ = 0;
   uint64_t fail_at_seq_ = 0;
-  Mutex mutex_;
+  base::Mutex mutex_;
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Report> reports_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, uint64_t> committed_ ABSL_GUARDED_BY(mutex_);

@@ -7,7 +7,7 @@
 #include "foreshock/v1/errors.pb.h"
 #include "tests/unit/client/client_fixture.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -227,13 +227,13 @@ TEST_F(ClientFaultsTest, InvalidArgumentIsNeverRetried) {
   MakeClient(Options());
   (void)PushStep(0);
   ASSERT_TRUE(daemon_.Await([&] { return client_->stats().refused; }));
-  EXPECT_THAT(PushStep(1),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("hello.run: too long")));
+  EXPECT_THAT(PushStep(1), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                             HasSubstr("hello.run: too long")));
   EXPECT_THAT(client_->Flush(kPatience),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused")));
   EXPECT_FALSE(client_->WaitForRoom(1, kPatience));
   EXPECT_THAT(client_->Close(v1::OUTCOME_FINISHED, kPatience),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused")));
   EXPECT_EQ(client_->stats().queue_reports, 0u);
   EXPECT_EQ(client_->stats().dropped, 2u);
   client_.reset();  // its thread is gone: nothing can follow
@@ -251,7 +251,7 @@ TEST_F(ClientFaultsTest, LimitsOfTheDaemonHold) {
   daemon_.Start();
   ASSERT_OK(client_->Flush(kPatience));
   EXPECT_THAT(PushStep(2, 5000),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 1000")));
   EXPECT_EQ(client_->stats().dropped, 2u);
   EXPECT_THAT(client_->stats().rejections, ElementsAre(HasSubstr("the daemon allows 1000")));
   ExpectCommittedSteps(1);
@@ -358,9 +358,10 @@ TEST_F(ClientFaultsTest, CloseGivesUpAtItsDeadlineAndSaysWhatIsLost) {
   ASSERT_OK(PushStep(0));
   ASSERT_OK(PushStep(1));
   EXPECT_THAT(client_->Flush(absl::Milliseconds(10)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("2 reports")));
-  EXPECT_THAT(client_->Close(v1::OUTCOME_FINISHED, absl::Milliseconds(10)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("2 reports are lost")));
+              support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("2 reports")));
+  EXPECT_THAT(
+      client_->Close(v1::OUTCOME_FINISHED, absl::Milliseconds(10)),
+      support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("2 reports are lost")));
 }
 
 TEST_F(ClientFaultsTest, EndsAtOnceWhenTheDaemonDoesNotReact) {
@@ -382,4 +383,4 @@ TEST_F(ClientFaultsTest, EndsAtOnceWhenTheDaemonDoesNotReact) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

@@ -10,7 +10,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/client/fake_daemon.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
@@ -61,4 +61,4 @@ class ClientTest : public ::testing::Test {
   uint32_t loss_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

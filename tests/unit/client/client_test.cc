@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "tests/unit/client/client_fixture.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,17 +120,17 @@ TEST_F(ClientTest, BadReportsAreRefusedAndCountedAndTheRestGoesOn) {
   StepReport undeclared(0);
   undeclared.Scalar(loss_ + 1, 1);
   EXPECT_THAT(client_->Push(std::move(undeclared).Take()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("never declared")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("never declared")));
   EXPECT_THAT(PushStep(0, 3000),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 2000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 2000")));
   const uint64_t dropped = client_->stats().dropped;
   EXPECT_EQ(dropped, 2u);
   ASSERT_OK(PushStep(1));
   ASSERT_OK(client_->Close(v1::OUTCOME_FINISHED, kPatience));
-  EXPECT_THAT(PushStep(2),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the client is closed")));
+  EXPECT_THAT(PushStep(2), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                             HasSubstr("the client is closed")));
   EXPECT_THAT(client_->Close(v1::OUTCOME_FINISHED, kPatience),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
   EXPECT_EQ(client_->stats().dropped, 3u);
 }
 
@@ -157,10 +157,10 @@ TEST(ClientOptionsTest, WrongOptionsAreNamed) {
     ClientOptions options = kGood;
     c.spoil(options);
     EXPECT_THAT(Client::Create(options),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr(absl::StrCat("option ", c.option, " is"))));
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr(absl::StrCat("option ", c.option, " is"))));
   }
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

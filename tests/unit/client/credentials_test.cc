@@ -9,7 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/client_fixture.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,7 +26,7 @@ class CredentialsTest : public ClientTest {
     std::filesystem::rename(directory_.File("fresh"), directory_.File("token"));
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(CredentialsTest, TheTokenIsReadAgainForEveryStream) {
@@ -73,8 +73,8 @@ TEST_F(CredentialsTest, WhatCanNeverWorkIsRefused) {
   for (const Credentials& wrong :
        {Credentials{.ca_file = "a", .cert_file = "b"}, Credentials{.ca_file = "a", .key_file = "c"},
         Credentials{.cert_file = "b", .key_file = "c"}}) {
-    EXPECT_THAT(CheckCredentials(wrong),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("certificate file")));
+    EXPECT_THAT(CheckCredentials(wrong), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                           HasSubstr("certificate file")));
     ClientOptions options = Options();
     options.credentials = wrong;
     EXPECT_FALSE(Client::Create(options).ok());
@@ -94,4 +94,4 @@ TEST_F(CredentialsTest, ComeFromTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "daemon/base/check.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 
 void FakeStream::HelloAck(uint64_t last_committed_seq) {
   v1::PushResponse response;
@@ -44,12 +44,12 @@ void FakeDaemon::Stop() {
 }
 
 void FakeDaemon::OnStream(Script script) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   script_ = std::move(script);
 }
 
 void FakeDaemon::set_limits(v1::Limits limits) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   limits_ = std::move(limits);
 }
 
@@ -64,7 +64,7 @@ grpc::Status FakeDaemon::Push(grpc::ServerContext* context,
   }
   Script script;
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     if (!request.has_hello()) faults_.push_back("the first message is no hello");
     stream.number = ++hellos_;
     script = script_;
@@ -76,7 +76,7 @@ grpc::Status FakeDaemon::Push(grpc::ServerContext* context,
 grpc::Status FakeDaemon::Serve(FakeStream& stream) {
   {
     v1::PushResponse response;
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     response.mutable_hello_ack()->set_attempt(1);
     response.mutable_hello_ack()->set_last_committed_seq(
         committed_.empty() ? 0 : committed_.rbegin()->first);
@@ -87,7 +87,7 @@ grpc::Status FakeDaemon::Serve(FakeStream& stream) {
   v1::PushRequest request;
   while (stream.call.Read(&request)) {
     if (request.has_goodbye()) {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       goodbyes_.push_back(request.goodbye());
       changed_.NotifyAll();
       return grpc::Status::OK;
@@ -99,7 +99,7 @@ grpc::Status FakeDaemon::Serve(FakeStream& stream) {
       }
       for (const uint32_t id : summary.scalars().ids()) {
         if (declared.count(id) > 0) continue;
-        MutexLock lock(&mutex_);
+        base::MutexLock lock(&mutex_);
         faults_.push_back(absl::StrCat("seq ", report.seq(), ": id ", id, " is undeclared"));
       }
     }
@@ -110,7 +110,7 @@ grpc::Status FakeDaemon::Serve(FakeStream& stream) {
 }
 
 void FakeDaemon::Commit(const v1::Report& report) {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   if (!committed_.emplace(report.seq(), report).second) {
     faults_.push_back(absl::StrCat("seq ", report.seq(), " came again after its commit"));
   }
@@ -118,22 +118,22 @@ void FakeDaemon::Commit(const v1::Report& report) {
 }
 
 std::map<uint64_t, v1::Report> FakeDaemon::committed() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return committed_;
 }
 
 int FakeDaemon::hellos() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return hellos_;
 }
 
 std::vector<v1::Goodbye> FakeDaemon::goodbyes() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return goodbyes_;
 }
 
 std::vector<std::string> FakeDaemon::faults() const {
-  MutexLock lock(&mutex_);
+  base::MutexLock lock(&mutex_);
   return faults_;
 }
 
@@ -142,10 +142,10 @@ bool FakeDaemon::Await(const std::function<bool()>& condition) const {
   while (!condition()) {
     if (absl::Now() > until) return false;
     // Woken by what the daemon sees; what only the client knows is looked at again soon.
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     changed_.WaitFor(&mutex_, absl::Milliseconds(5));
   }
   return true;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

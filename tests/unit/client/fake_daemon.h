@@ -18,7 +18,7 @@
 #include "daemon/base/mutex.h"
 #include "foreshock/v1/ingest.grpc.pb.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 
 struct FakeStream {
   grpc::ServerReaderWriter<v1::PushResponse, v1::PushRequest>& call;
@@ -67,8 +67,8 @@ class FakeDaemon final : private v1::IngestService::Service {
   std::string target_ = "127.0.0.1:0";
   std::unique_ptr<grpc::Server> server_;
 
-  mutable Mutex mutex_;
-  mutable CondVar changed_;
+  mutable base::Mutex mutex_;
+  mutable base::CondVar changed_;
   Script script_ ABSL_GUARDED_BY(mutex_);
   v1::Limits limits_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, v1::Report> committed_ ABSL_GUARDED_BY(mutex_);
@@ -77,4 +77,4 @@ class FakeDaemon final : private v1::IngestService::Service {
   int hellos_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

@@ -35,8 +35,8 @@ TEST(NamesTest, AScalarKeepsItsIdAndAScopeIsAnotherScalar) {
   EXPECT_NE(loss, rank_loss);
   v1::ScalarDeclaration other = Scalar(0, "loss");
   other.set_unit("bits");
-  EXPECT_THAT(names.DeclareScalar(other),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("declared otherwise")));
+  EXPECT_THAT(names.DeclareScalar(other), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                            HasSubstr("declared otherwise")));
 }
 
 TEST(NamesTest, EveryStreamIsToldANameOnceWhenItFirstNeedsIt) {
@@ -73,14 +73,15 @@ TEST(NamesTest, TensorsAreInternedLikeScalarsButApart) {
   EXPECT_EQ(report.summaries(0).tensor_stats().declare(0).name(), "act/out");
 
   v1::Report scalar = Using(1);
-  EXPECT_THAT(names.Absorb(&scalar), StatusIs(absl::StatusCode::kInvalidArgument,
-                                              HasSubstr("scalar id 1 was never declared")));
+  EXPECT_THAT(names.Absorb(&scalar),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("scalar id 1 was never declared")));
   v1::Report clash;
   declaration = clash.add_summaries()->mutable_tensor_stats()->add_declare();
   declaration->set_id(1);
   declaration->set_name("act/in");
-  EXPECT_THAT(names.Absorb(&clash),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it stands for \"act/out\"")));
+  EXPECT_THAT(names.Absorb(&clash), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                      HasSubstr("it stands for \"act/out\"")));
 }
 
 TEST(NamesTest, ChosenIdsAndGivenIdsDoNotCollide) {

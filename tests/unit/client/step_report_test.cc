@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 
-namespace foreshock {
+namespace foreshock::client_internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST(StepReportTest, WeightsAreAllThereOrNone) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::client_internal

@@ -11,7 +11,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::config {
 namespace {
 
 using ::testing::AllOf;
@@ -56,7 +56,7 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.retention.bytes_max, uint64_t{20} << 30);
   EXPECT_EQ(config.retention.interval, absl::Minutes(1));
   EXPECT_EQ(config.store.open_points, 5000u);
-  EXPECT_EQ(config.store.precision, Precision::kDeclared);
+  EXPECT_EQ(config.store.precision, store::Precision::kDeclared);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));
   EXPECT_EQ(config.pipeline.run.open_steps.kept_steps, 3);
   EXPECT_EQ(config.pipeline.run.snapshots.bytes_max, 3u << 20);
@@ -66,11 +66,11 @@ shutdown_deadline: 3s
 }
 
 TEST(ConfigTest, ReportsEveryMistakeWithItsPlace) {
-  EXPECT_THAT(
-      ParseConfig("bad.yaml", "grcp:\n  listen: x\nhttp:\n  threads: 0\nlog_level: loud\n"),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("bad.yaml:1:1"), HasSubstr("grcp"), HasSubstr("bad.yaml:4:12"),
-                     HasSubstr("bad.yaml:5:12"), HasSubstr("debug"))));
+  EXPECT_THAT(ParseConfig("bad.yaml", "grcp:\n  listen: x\nhttp:\n  threads: 0\nlog_level: loud\n"),
+              support::StatusIs(
+                  absl::StatusCode::kInvalidArgument,
+                  AllOf(HasSubstr("bad.yaml:1:1"), HasSubstr("grcp"), HasSubstr("bad.yaml:4:12"),
+                        HasSubstr("bad.yaml:5:12"), HasSubstr("debug"))));
 }
 
 TEST(ConfigTest, BuffersHaveRoomForTwoMessages) {
@@ -79,8 +79,8 @@ TEST(ConfigTest, BuffersHaveRoomForTwoMessages) {
   ASSERT_OK_AND_ASSIGN(const Config large, ParseConfig("c.yaml", "grpc: {message_max: 1GiB}"));
   EXPECT_EQ(large.grpc_memory_bytes_max, uint64_t{2} << 30);
   EXPECT_THAT(ParseConfig("c.yaml", "grpc: {memory_max: 100MiB}"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("c.yaml:1:20"), HasSubstr("128MiB"))));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                AllOf(HasSubstr("c.yaml:1:20"), HasSubstr("128MiB"))));
 }
 
 TEST(ConfigTest, ChangedKeysAreNamedAsTheDocumentNamesThem) {
@@ -106,9 +106,9 @@ TEST(ConfigTest, WhatIsWrittenIsReadBack) {
 }
 
 TEST(ConfigTest, NamesAFileThatIsNotThere) {
-  TempDir dir;
+  support::TempDir dir;
   EXPECT_THAT(LoadConfig(dir.File("none.yaml")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir.File("none.yaml"))));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir.File("none.yaml"))));
 }
 
 constexpr absl::string_view kNotifiers = R"(
@@ -142,21 +142,21 @@ TEST(ConfigTest, ReadsNotifiers) {
   ASSERT_OK_AND_ASSIGN(const Config config,
                        ParseConfig("n.yaml", absl::StrCat("data_directory: /tmp/a", kNotifiers)));
   ASSERT_EQ(config.notifiers.size(), 5u);
-  EXPECT_EQ(config.notifiers[0].severity_min, Severity::kWarning);
-  const NotifierOptions& am = config.notifiers[1];
+  EXPECT_EQ(config.notifiers[0].severity_min, notify::Severity::kWarning);
+  const notify::NotifierOptions& am = config.notifiers[1];
   EXPECT_EQ(am.name, "am");
   EXPECT_THAT(am.urls, ElementsAre("http://a:9093", "http://b:9093/prefix"));
   EXPECT_EQ(am.resend, absl::Seconds(30));
   EXPECT_EQ(am.group_wait, absl::ZeroDuration());
   EXPECT_EQ(am.match.size(), 2u);
-  EXPECT_EQ(am.severity_min, Severity::kWarning);
-  const NotifierOptions& pagerduty = config.notifiers[2];
+  EXPECT_EQ(am.severity_min, notify::Severity::kWarning);
+  const notify::NotifierOptions& pagerduty = config.notifiers[2];
   EXPECT_EQ(pagerduty.name, "pagerduty");
-  EXPECT_EQ(pagerduty.severity_min, Severity::kCritical);
+  EXPECT_EQ(pagerduty.severity_min, notify::Severity::kCritical);
   EXPECT_EQ(pagerduty.routing_key.env, "PD_KEY");
   EXPECT_EQ(pagerduty.messages_per_hour_max, 60);
   EXPECT_TRUE(pagerduty.change_events);
-  const NotifierOptions& hook = config.notifiers[3];
+  const notify::NotifierOptions& hook = config.notifiers[3];
   EXPECT_EQ(hook.template_file, "/etc/foreshock/teams.mustache");
   EXPECT_EQ(hook.content_type, "application/json");
   EXPECT_EQ(hook.http.proxy, "http://proxy:3128");
@@ -173,7 +173,7 @@ TEST(ConfigTest, ReadsNotifiers) {
 TEST(ConfigTest, WithoutNotifiersTheLogIsTold) {
   ASSERT_OK_AND_ASSIGN(const Config config, ParseConfig("n.yaml", ""));
   ASSERT_EQ(config.notifiers.size(), 1u);
-  EXPECT_EQ(config.notifiers[0].type, NotifierType::kLog);
+  EXPECT_EQ(config.notifiers[0].type, notify::NotifierType::kLog);
   ASSERT_OK_AND_ASSIGN(const Config none, ParseConfig("n.yaml", "notifiers: []"));
   EXPECT_TRUE(none.notifiers.empty());
 }
@@ -236,7 +236,7 @@ remote_write:
   ASSERT_EQ(config.remote_writes.size(), 2u);
   EXPECT_EQ(config.remote_writes[0].name, "remote");
   EXPECT_EQ(config.remote_writes[0].interval, absl::Seconds(15));
-  const RemoteWriteOptions& mimir = config.remote_writes[1];
+  const remote_write::RemoteWriteOptions& mimir = config.remote_writes[1];
   EXPECT_EQ(mimir.url_source.file, "/etc/foreshock/mimir.url");
   EXPECT_EQ(mimir.password.env, "MIMIR_PASSWORD");
   EXPECT_EQ(mimir.headers.at("X-Scope-OrgID"), "team \"a\"");
@@ -297,7 +297,7 @@ constexpr char kHash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff
 
 TEST(TokensTest, ReadsNamesHashesRolesAndRuns) {
   ASSERT_OK_AND_ASSIGN(
-      const std::vector<TokenGrant> tokens,
+      const std::vector<security::TokenGrant> tokens,
       ParseTokens("tokens.yaml", absl::StrCat(R"(
 tokens:
   - name: trainer
@@ -310,8 +310,8 @@ tokens:
 )")));
   ASSERT_EQ(tokens.size(), 2u);
   EXPECT_EQ(tokens[0].name, "trainer");
-  EXPECT_EQ(ToHex(tokens[0].hash), kHash);
-  EXPECT_THAT(tokens[0].roles, ElementsAre(Role::kPush, Role::kRead));
+  EXPECT_EQ(security::ToHex(tokens[0].hash), kHash);
+  EXPECT_THAT(tokens[0].roles, ElementsAre(security::Role::kPush, security::Role::kRead));
   EXPECT_TRUE(tokens[0].AllowsRun("exp-1"));
   EXPECT_FALSE(tokens[0].AllowsRun("exp-9"));
   EXPECT_TRUE(tokens[1].AllowsRun("exp-9"));
@@ -342,8 +342,8 @@ TEST(TokensTest, EveryMistakeHasItsPlace) {
        "t.yaml:3:10: two tokens are called 'a'"}};
   for (const auto& test : kCases) {
     EXPECT_THAT(ParseTokens("t.yaml", test.text),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr(test.message), Not(HasSubstr("secret")))))
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  AllOf(HasSubstr(test.message), Not(HasSubstr("secret")))))
         << test.text;
   }
 }
@@ -355,24 +355,24 @@ TEST(ConfigTest, AnOpenPortHasToBeMeant) {
   EXPECT_EQ(open, "");
   config.grpc_listen = "0.0.0.0:1";
   EXPECT_THAT(CheckExposure(config),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("grpc.listen 0.0.0.0:1 can be reached"),
-                             HasSubstr("there is no TLS"), HasSubstr("--insecure"),
-                             Not(HasSubstr("http.listen")))));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                AllOf(HasSubstr("grpc.listen 0.0.0.0:1 can be reached"),
+                                      HasSubstr("there is no TLS"), HasSubstr("--insecure"),
+                                      Not(HasSubstr("http.listen")))));
   config.access.tokens_file = "tokens.yaml";
   EXPECT_THAT(CheckExposure(config),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("in the clear")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("in the clear")));
   config.tls.cert_file = "cert.pem";
   EXPECT_OK(CheckExposure(config));
   config.access.tokens_file = "";
-  EXPECT_THAT(CheckExposure(config),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nor client certificates")));
+  EXPECT_THAT(CheckExposure(config), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       HasSubstr("nor client certificates")));
   config.tls.grpc_client_cert = true;
   EXPECT_OK(CheckExposure(config));
   config.http.listen = ":2";
   EXPECT_THAT(CheckExposure(config),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("http.listen :2"), Not(HasSubstr("grpc.listen")))));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                AllOf(HasSubstr("http.listen :2"), Not(HasSubstr("grpc.listen")))));
   config.access.insecure = true;
   ASSERT_OK_AND_ASSIGN(open, CheckExposure(config));
   EXPECT_THAT(open, HasSubstr("http.listen :2"));
@@ -405,4 +405,4 @@ TEST(ConfigTest, TheDocumentShowsEveryKeyWithItsDefault) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::config

@@ -128,9 +128,9 @@ TEST(LevelTest, AnotherRegimeIsANewLevel) {
 TEST(LevelTest, GoesOnFromItsBytes) {
   Level one(kLevelOfLoss);
   Watch(&one, 301, [](int row) { return row < 300 ? 2.0 : 7.0; });
-  Archive writer;
+  base::Archive writer;
   one.Fields(&writer);
-  Archive reader(writer.bytes());
+  base::Archive reader(writer.bytes());
   Level other(kLevelOfLoss);
   other.Fields(&reader);
   ASSERT_TRUE(reader.AtEnd());

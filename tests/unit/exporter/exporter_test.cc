@@ -11,7 +11,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/exporter/pages.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 namespace {
 
 using ::testing::AllOf;
@@ -41,11 +41,11 @@ void FillEverything(PageMaker* maker) {
   self.config_last_reload_unix_s = 1'800'000'000;
   self.access_refused["no_token"] = 4;
   self.tls_certificate_expires_unix_s = 1'900'000'000;
-  std::vector<Sample> samples;
-  for (const IndicatorInfo& info : Indicators()) {
-    const int32_t layer = info.per_layer ? 0 : kNoLayer;
+  std::vector<model::Sample> samples;
+  for (const model::IndicatorInfo& info : model::Indicators()) {
+    const int32_t layer = info.per_layer ? 0 : model::kNoLayer;
     samples.push_back(MakeSample(std::string(info.id), layer, info.unit, 0, 1.5));
-    if (info.unit != Unit::kNone) {
+    if (info.unit != model::Unit::kNone) {
       samples.push_back(MakeSample(std::string(info.id), layer, info.unit, 1, 2.5));
     }
   }
@@ -71,10 +71,11 @@ void FillEverything(PageMaker* maker) {
                            "tokens",
                            "update_rms",
                            "my_own"}) {
-    samples.push_back(MakeSample(absl::StrCat("train.", name), kNoLayer, Unit::kNone, 0, 0.5));
+    samples.push_back(
+        MakeSample(absl::StrCat("train.", name), model::kNoLayer, model::Unit::kNone, 0, 0.5));
   }
-  ClosedStep step = MakeStep("exp-42", 7, samples);
-  step.findings.push_back({Finding::Kind::kNonFinite, "loss", 1, kNoLayer, -1, 1});
+  model::ClosedStep step = MakeStep("exp-42", 7, samples);
+  step.findings.push_back({model::Finding::Kind::kNonFinite, "loss", 1, model::kNoLayer, -1, 1});
   step.undefined.push_back({"attn.delta2", "no_base", 1});
   maker->builder.SetRun({.run = "exp-42", .attempt = 1, .world_size = 4, .ranks_connected = 3});
   maker->builder.Observe(step);
@@ -90,7 +91,7 @@ void FillEverything(PageMaker* maker) {
 
 // Output and exit code of promtool over a page.
 std::pair<std::string, int> CheckWithPromtool(const std::string& page) {
-  TempDir dir;
+  support::TempDir dir;
   std::ofstream(dir.File("page")) << page;
   FILE* pipe =
       popen(absl::StrCat("promtool check metrics < ", dir.File("page"), " 2>&1").c_str(), "r");
@@ -229,10 +230,11 @@ TEST(ExporterTest, IsTheSameInALocaleWithDecimalComma) {
 
 TEST(ExporterTest, NeverExportsWhatIsNotFinite) {
   PageMaker maker;
-  maker.builder.Observe(MakeStep(
-      "a", 1,
-      {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, std::numeric_limits<double>::quiet_NaN()),
-       MakeSample("train.lr", kNoLayer, Unit::kNone, 0, std::numeric_limits<double>::infinity())}));
+  maker.builder.Observe(MakeStep("a", 1,
+                                 {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0,
+                                             std::numeric_limits<double>::quiet_NaN()),
+                                  MakeSample("train.lr", model::kNoLayer, model::Unit::kNone, 0,
+                                             std::numeric_limits<double>::infinity())}));
   const auto page = ReadPage(maker.Page());
   EXPECT_EQ(page.count("foreshock_train_loss{run=\"a\"}"), 0u);
   EXPECT_EQ(page.count("foreshock_train_lr{run=\"a\"}"), 0u);
@@ -244,10 +246,10 @@ TEST(ExporterTest, NeverExportsWhatIsNotFinite) {
 
 TEST(ExporterTest, CutsTheLeastTellingFirstAndSaysHowMuch) {
   constexpr int kLayers = 4, kHeads = 8;
-  std::vector<Sample> samples;
+  std::vector<model::Sample> samples;
   for (int layer = 0; layer < kLayers; ++layer) {
     for (int head = 0; head < kHeads; ++head) {
-      samples.push_back(MakeSample("attn.logits.max", layer, Unit::kHead, head, head));
+      samples.push_back(MakeSample("attn.logits.max", layer, model::Unit::kHead, head, head));
     }
   }
   const auto count = [](const std::map<std::string, std::string>& page, const char* aggregate) {
@@ -282,10 +284,10 @@ TEST(ExporterTest, CutsTheLeastTellingFirstAndSaysHowMuch) {
 
 TEST(ExporterTest, StaysBoundedForALargeModel) {
   PageMaker maker;
-  std::vector<Sample> samples;
+  std::vector<model::Sample> samples;
   for (int layer = 0; layer < 96; ++layer) {
     for (int expert = 0; expert < 512; ++expert) {
-      samples.push_back(MakeSample("load.share", layer, Unit::kExpert, expert, expert));
+      samples.push_back(MakeSample("load.share", layer, model::Unit::kExpert, expert, expert));
     }
   }
   maker.builder.Observe(MakeStep("a", 1, samples));
@@ -299,10 +301,10 @@ TEST(ExporterTest, RefusesAPageThatNobodyCanScrape) {
   const Exporter::Deps deps = {.snapshot = [] { return std::make_shared<const Snapshot>(); },
                                .self = [] { return SelfStats(); },
                                .process = [] { return ProcessStats(); },
-                               .clock = new SystemClock};
+                               .clock = new base::SystemClock};
   EXPECT_OK(Exporter::Create({.series_max = 100'000}, deps));
   EXPECT_THAT(Exporter::Create({.series_max = 100'001}, deps),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 100000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 100000")));
   delete deps.clock;
 }
 
@@ -367,4 +369,4 @@ TEST(LatencyHistogramTest, PutsEachDurationInItsBucket) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::exporter

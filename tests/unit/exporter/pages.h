@@ -13,21 +13,21 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 
-inline Sample MakeSample(const std::string& indicator, int32_t layer, Unit unit, int64_t unit_id,
-                         double value, uint32_t flags = 0) {
-  Sample sample;
-  sample.series = {indicator, layer, unit, unit == Unit::kTensor ? 0 : unit_id,
-                   unit == Unit::kTensor ? "act/" + std::to_string(unit_id) : ""};
+inline model::Sample MakeSample(const std::string& indicator, int32_t layer, model::Unit unit,
+                                int64_t unit_id, double value, uint32_t flags = 0) {
+  model::Sample sample;
+  sample.series = {indicator, layer, unit, unit == model::Unit::kTensor ? 0 : unit_id,
+                   unit == model::Unit::kTensor ? "act/" + std::to_string(unit_id) : ""};
   sample.value = value;
   sample.flags = flags;
   return sample;
 }
 
-inline ClosedStep MakeStep(const std::string& run, int64_t step, std::vector<Sample> samples,
-                           uint32_t attempt = 1) {
-  ClosedStep closed;
+inline model::ClosedStep MakeStep(const std::string& run, int64_t step,
+                                  std::vector<model::Sample> samples, uint32_t attempt = 1) {
+  model::ClosedStep closed;
   closed.run = run;
   closed.row.attempt = attempt;
   closed.row.step = step;
@@ -82,10 +82,10 @@ struct PageMaker {
     return exporter->Render();
   }
 
-  FakeClock clock;
+  support::FakeClock clock;
   SelfStats self;
   SnapshotBuilder builder;
   std::unique_ptr<Exporter> exporter;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::exporter

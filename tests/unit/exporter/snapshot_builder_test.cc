@@ -6,7 +6,7 @@
 
 #include "tests/unit/exporter/pages.h"
 
-namespace foreshock {
+namespace foreshock::exporter {
 namespace {
 
 using ::testing::ElementsAre;
@@ -22,7 +22,7 @@ class SnapshotBuilderTest : public ::testing::Test {
     return *latest_->runs.at(0);
   }
 
-  FakeClock clock_;
+  support::FakeClock clock_;
   SnapshotBuilder builder_{{.top_k = 2, .nonfinite_max = 2, .undefined_max = 2}, &clock_};
   std::shared_ptr<const Snapshot> latest_;
 };
@@ -45,10 +45,10 @@ TEST_F(SnapshotBuilderTest, ReducesTheUnitsOfALayer) {
       {{1e308, 1e308}, 1e308, 1e308, 1e308, 1e308},  // their sum overflows
   };
   for (const Case& c : cases) {
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (size_t i = 0; i < c.values.size(); ++i) {
       samples.push_back(
-          MakeSample("load.share", 5, Unit::kExpert, static_cast<int64_t>(i), c.values[i]));
+          MakeSample("load.share", 5, model::Unit::kExpert, static_cast<int64_t>(i), c.values[i]));
     }
     builder_.Observe(MakeStep("a", 1, samples));
     const LayerValues got = Only().indicators.at("load.share").layers.at(0);
@@ -69,10 +69,10 @@ TEST_F(SnapshotBuilderTest, AgreesWithASortedReference) {
     const size_t n = 1 + random() % 300;
     std::vector<double> values(n);
     for (double& value : values) value = std::normal_distribution<double>()(random);
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (size_t i = 0; i < n; ++i) {
       samples.push_back(
-          MakeSample("load.share", 0, Unit::kExpert, static_cast<int64_t>(i), values[i]));
+          MakeSample("load.share", 0, model::Unit::kExpert, static_cast<int64_t>(i), values[i]));
     }
     builder_.Observe(MakeStep("a", trial, samples));
     std::sort(values.begin(), values.end());
@@ -97,10 +97,10 @@ TEST_F(SnapshotBuilderTest, AgreesWithASortedReference) {
 
 TEST_F(SnapshotBuilderTest, NamesTheMostExtremeUnitsOfBothSides) {
   builder_.Observe(MakeStep("a", 1,
-                            {MakeSample("load.share", 0, Unit::kExpert, 0, 1.0),
-                             MakeSample("load.share", 0, Unit::kExpert, 1, 7.0),
-                             MakeSample("load.share", 0, Unit::kExpert, 2, 0.5),
-                             MakeSample("load.share", 0, Unit::kExpert, 3, 7.0)}));
+                            {MakeSample("load.share", 0, model::Unit::kExpert, 0, 1.0),
+                             MakeSample("load.share", 0, model::Unit::kExpert, 1, 7.0),
+                             MakeSample("load.share", 0, model::Unit::kExpert, 2, 0.5),
+                             MakeSample("load.share", 0, model::Unit::kExpert, 3, 7.0)}));
   std::vector<std::pair<bool, int64_t>> got;
   for (const Offender& o : Only().indicators.at("load.share").offenders) {
     got.emplace_back(o.top, o.unit_id);
@@ -110,10 +110,13 @@ TEST_F(SnapshotBuilderTest, NamesTheMostExtremeUnitsOfBothSides) {
 
 TEST_F(SnapshotBuilderTest, OlderAndLateStepsDoNotReplaceNewerValues) {
   const auto loss = [&] { return Only().indicators.at("train.loss").layers.at(0).mean; };
-  builder_.Observe(MakeStep("a", 10, {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 3)}));
-  builder_.Observe(MakeStep("a", 9, {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 4)}));
+  builder_.Observe(
+      MakeStep("a", 10, {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 3)}));
+  builder_.Observe(
+      MakeStep("a", 9, {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 4)}));
   EXPECT_EQ(loss(), 3);
-  ClosedStep late = MakeStep("a", 10, {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 3.5)});
+  model::ClosedStep late =
+      MakeStep("a", 10, {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 3.5)});
   late.row.late = true;
   late.undefined.push_back({"attn.delta2", "no_base", 1});
   builder_.Observe(late);
@@ -127,21 +130,23 @@ TEST_F(SnapshotBuilderTest, OlderAndLateStepsDoNotReplaceNewerValues) {
 
 TEST_F(SnapshotBuilderTest, ANewAttemptStartsOverAtAnEarlierStep) {
   builder_.Observe(MakeStep("a", 10,
-                            {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 3),
-                             MakeSample("train.lr", kNoLayer, Unit::kNone, 0, 1)}));
-  builder_.Observe(MakeStep("a", 5, {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 4)}, 2));
+                            {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 3),
+                             MakeSample("train.lr", model::kNoLayer, model::Unit::kNone, 0, 1)}));
+  builder_.Observe(
+      MakeStep("a", 5, {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 4)}, 2));
   EXPECT_EQ(Only().last_step, 5);
   EXPECT_EQ(Only().attempts, 2u);
   EXPECT_EQ(Only().indicators.count("train.lr"), 0u);
-  builder_.Observe(MakeStep("a", 11, {MakeSample("train.loss", kNoLayer, Unit::kNone, 0, 9)}, 1));
+  builder_.Observe(
+      MakeStep("a", 11, {MakeSample("train.loss", model::kNoLayer, model::Unit::kNone, 0, 9)}, 1));
   EXPECT_EQ(Only().last_step, 5);
   EXPECT_EQ(Only().indicators.at("train.loss").layers.at(0).mean, 4);
 }
 
 TEST_F(SnapshotBuilderTest, LayersThatRotateKeepTheirNewestValue) {
-  builder_.Observe(MakeStep("a", 1, {MakeSample("load.cv", 3, Unit::kNone, 0, 0.3)}));
-  builder_.Observe(MakeStep("a", 2, {MakeSample("load.cv", 1, Unit::kNone, 0, 0.1)}));
-  builder_.Observe(MakeStep("a", 3, {MakeSample("load.cv", 3, Unit::kNone, 0, 0.4)}));
+  builder_.Observe(MakeStep("a", 1, {MakeSample("load.cv", 3, model::Unit::kNone, 0, 0.3)}));
+  builder_.Observe(MakeStep("a", 2, {MakeSample("load.cv", 1, model::Unit::kNone, 0, 0.1)}));
+  builder_.Observe(MakeStep("a", 3, {MakeSample("load.cv", 3, model::Unit::kNone, 0, 0.4)}));
   const auto& layers = Only().indicators.at("load.cv").layers;
   ASSERT_EQ(layers.size(), 2u);
   EXPECT_EQ(layers[0].layer, 1);
@@ -152,18 +157,19 @@ TEST_F(SnapshotBuilderTest, LayersThatRotateKeepTheirNewestValue) {
 TEST_F(SnapshotBuilderTest, ValidityFollowsFlagsAndUndefinedFamilies) {
   const auto valid = [&](const char* id) { return Only().indicators.at(id).valid; };
   const auto step = [&](int64_t n, uint32_t flags, const char* undefined) {
-    ClosedStep closed = MakeStep("a", n,
-                                 {MakeSample("attn.delta2.norm", 0, Unit::kHead, 0, 1),
-                                  MakeSample("attn.delta2.norm", 1, Unit::kHead, 0, 1, flags),
-                                  MakeSample("attn.delta.norm_ratio", 0, Unit::kHead, 0, 1)});
+    model::ClosedStep closed =
+        MakeStep("a", n,
+                 {MakeSample("attn.delta2.norm", 0, model::Unit::kHead, 0, 1),
+                  MakeSample("attn.delta2.norm", 1, model::Unit::kHead, 0, 1, flags),
+                  MakeSample("attn.delta.norm_ratio", 0, model::Unit::kHead, 0, 1)});
     if (undefined != nullptr) closed.undefined.push_back({undefined, "zero_update", 2});
     builder_.Observe(closed);
   };
   step(1, 0, nullptr);
   EXPECT_TRUE(valid("attn.delta2.norm"));
-  step(2, kFlagSampled, nullptr);
+  step(2, model::kFlagSampled, nullptr);
   EXPECT_TRUE(valid("attn.delta2.norm"));
-  step(3, kFlagGrid, nullptr);
+  step(3, model::kFlagGrid, nullptr);
   EXPECT_FALSE(valid("attn.delta2.norm"));
   EXPECT_TRUE(valid("attn.delta.norm_ratio"));
   step(4, 0, "attn.delta2");
@@ -175,12 +181,12 @@ TEST_F(SnapshotBuilderTest, ValidityFollowsFlagsAndUndefinedFamilies) {
 }
 
 TEST_F(SnapshotBuilderTest, CountsFindingsAndUndefinedWithinBounds) {
-  ClosedStep step = MakeStep("a", 1, {});
-  step.findings = {{Finding::Kind::kNonFinite, "loss", 3, kNoLayer, -1, 2},
-                   {Finding::Kind::kNonFinite, "loss", 4, kNoLayer, -1, 1},
-                   {Finding::Kind::kNonFinite, "grad/x", 4, kNoLayer, -1, 5},
-                   {Finding::Kind::kNonFinite, "loss", 3, kNoLayer, -1, 2},
-                   {Finding::Kind::kReplicaMismatch, "qk_factors.q", 1, 0, 0, 1}};
+  model::ClosedStep step = MakeStep("a", 1, {});
+  step.findings = {{model::Finding::Kind::kNonFinite, "loss", 3, model::kNoLayer, -1, 2},
+                   {model::Finding::Kind::kNonFinite, "loss", 4, model::kNoLayer, -1, 1},
+                   {model::Finding::Kind::kNonFinite, "grad/x", 4, model::kNoLayer, -1, 5},
+                   {model::Finding::Kind::kNonFinite, "loss", 3, model::kNoLayer, -1, 2},
+                   {model::Finding::Kind::kReplicaMismatch, "qk_factors.q", 1, 0, 0, 1}};
   step.undefined = {{"attn.delta2", "no_base", 3},
                     {"load.cv", "unknown_shape", 1},
                     {"rl.k1", "no_pairs", 1},
@@ -289,4 +295,4 @@ TEST_F(SnapshotBuilderTest, APublishedSnapshotNeverChanges) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::exporter

@@ -10,7 +10,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::http {
 namespace {
 
 using ::testing::AllOf;
@@ -54,25 +54,25 @@ TEST_F(HttpServerTest, PortZeroGivesTheBoundPort) {
 }
 
 TEST_F(HttpServerTest, AnswersGetWithDecodedQuery) {
-  const HttpReply reply = HttpGet(address_, "/echo?b=two%20words&a=1&flag");
+  const support::HttpReply reply = support::HttpGet(address_, "/echo?b=two%20words&a=1&flag");
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.body, "GET a=1 b=two words flag=");
   EXPECT_THAT(reply.headers, HasSubstr("content-type: text/plain; charset=utf-8"));
 }
 
 TEST_F(HttpServerTest, AHandlerSeesTheBodysTypeAndReplacesADefaultHeader) {
-  const HttpReply reply = HttpCall(address_, "POST", "/type", "{}",
-                                   "Content-Type: Application/JSON; charset=utf-8\r\n");
+  const support::HttpReply reply = support::HttpCall(
+      address_, "POST", "/type", "{}", "Content-Type: Application/JSON; charset=utf-8\r\n");
   EXPECT_EQ(reply.body, "application/json");
   EXPECT_THAT(reply.headers, HasSubstr("cache-control: private\r\n"));
   EXPECT_THAT(reply.headers, Not(HasSubstr("no-store")));
-  EXPECT_EQ(HttpCall(address_, "POST", "/type", "{}").body, "");
+  EXPECT_EQ(support::HttpCall(address_, "POST", "/type", "{}").body, "");
 }
 
 TEST_F(HttpServerTest, AnswersHeadLikeGetWithoutBody) {
-  HttpPeer peer(address_);
+  support::HttpPeer peer(address_);
   ASSERT_TRUE(peer.Send("HEAD /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"));
-  const HttpReply reply = peer.Receive(/*head=*/true);
+  const support::HttpReply reply = peer.Receive(/*head=*/true);
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.headers, HasSubstr("content-length: 3\r\n"));
   EXPECT_TRUE(peer.AtEnd());
@@ -83,7 +83,7 @@ TEST_F(HttpServerTest, CompressesWithGzipForWhoeverTakesItAndWithNothingElse) {
   const auto encoding = [this](const std::string& accepted) {
     const std::string header =
         accepted.empty() ? "" : absl::StrCat("Accept-Encoding: ", accepted, "\r\n");
-    const HttpReply reply = HttpCall(address_, "GET", "/large", "", header);
+    const support::HttpReply reply = support::HttpCall(address_, "GET", "/large", "", header);
     EXPECT_EQ(reply.status, 200);
     const size_t at = reply.headers.find("content-encoding: ");
     if (at == std::string::npos) {
@@ -100,13 +100,13 @@ TEST_F(HttpServerTest, CompressesWithGzipForWhoeverTakesItAndWithNothingElse) {
 }
 
 TEST_F(HttpServerTest, RoutesByPrefixOnlyWithSomethingBehindIt) {
-  EXPECT_EQ(HttpGet(address_, "/runs/exp%2F1").body, "exp/1");
-  EXPECT_EQ(HttpGet(address_, "/runs/").status, 404);
-  EXPECT_EQ(HttpGet(address_, "/runs").status, 404);
+  EXPECT_EQ(support::HttpGet(address_, "/runs/exp%2F1").body, "exp/1");
+  EXPECT_EQ(support::HttpGet(address_, "/runs/").status, 404);
+  EXPECT_EQ(support::HttpGet(address_, "/runs").status, 404);
 }
 
 TEST_F(HttpServerTest, UnknownPathIs404InJson) {
-  const HttpReply reply = HttpGet(address_, "/nope\"x");
+  const support::HttpReply reply = support::HttpGet(address_, "/nope\"x");
   EXPECT_EQ(reply.status, 404);
   EXPECT_THAT(reply.headers, HasSubstr("content-type: application/json"));
   EXPECT_EQ(reply.body,
@@ -115,7 +115,7 @@ TEST_F(HttpServerTest, UnknownPathIs404InJson) {
 }
 
 TEST_F(HttpServerTest, OtherMethodIs405WithAllow) {
-  const HttpReply reply = HttpCall(address_, "DELETE", "/echo");
+  const support::HttpReply reply = support::HttpCall(address_, "DELETE", "/echo");
   EXPECT_EQ(reply.status, 405);
   EXPECT_THAT(reply.headers, HasSubstr("allow: get, head, post\r\n"));
   EXPECT_THAT(reply.body, HasSubstr("allowed are GET, HEAD, POST"));
@@ -124,22 +124,22 @@ TEST_F(HttpServerTest, OtherMethodIs405WithAllow) {
 TEST_F(HttpServerTest, NothingReachesTheFileSystem) {
   for (const char* path : {"/../etc/passwd", "/%2e%2e/etc/passwd", "//etc/passwd",
                            "/runs/../../etc/passwd%00", "/echo/../../etc/passwd"}) {
-    EXPECT_THAT(HttpGet(address_, path).body, Not(HasSubstr("root:"))) << path;
+    EXPECT_THAT(support::HttpGet(address_, path).body, Not(HasSubstr("root:"))) << path;
   }
 }
 
 TEST_F(HttpServerTest, ExceptionBecomes500WithoutItsText) {
-  const HttpReply reply = HttpGet(address_, "/throws");
+  const support::HttpReply reply = support::HttpGet(address_, "/throws");
   EXPECT_EQ(reply.status, 500);
   EXPECT_THAT(reply.body, AllOf(HasSubstr("INTERNAL"), Not(HasSubstr("secret"))));
   EXPECT_THAT(reply.headers, Not(HasSubstr("secret")));
-  EXPECT_EQ(HttpGet(address_, "/echo").status, 200);
+  EXPECT_EQ(support::HttpGet(address_, "/echo").status, 200);
 }
 
 TEST_F(HttpServerTest, PostBodyArrivesAndTheConnectionGoesOn) {
-  HttpPeer peer(address_);
+  support::HttpPeer peer(address_);
   ASSERT_TRUE(peer.Send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nhello"));
-  const HttpReply first = peer.Receive();
+  const support::HttpReply first = peer.Receive();
   EXPECT_EQ(first.status, 201);
   EXPECT_EQ(first.body, "hello");
   ASSERT_TRUE(
@@ -169,9 +169,9 @@ TEST_F(HttpServerTest, RefusesWhatItWouldHaveToReadWithoutBound) {
       {"unknown method", "BREW /echo HTTP/1.1\r\nHost: t\r\n\r\n", 400},
   };
   for (const Case& c : cases) {
-    HttpPeer peer(address_);
+    support::HttpPeer peer(address_);
     ASSERT_TRUE(peer.Send(c.request)) << c.what;
-    const HttpReply reply = peer.Receive();
+    const support::HttpReply reply = peer.Receive();
     EXPECT_EQ(reply.status, c.status) << c.what;
     EXPECT_THAT(reply.body, HasSubstr("\"message\"")) << c.what;
     EXPECT_TRUE(peer.AtEnd()) << c.what << ": unread bytes must not become a request";
@@ -182,7 +182,7 @@ TEST_F(HttpServerTest, RefusesWhatItWouldHaveToReadWithoutBound) {
 TEST_F(HttpServerTest, ManyHeadersTogetherAreBounded) {
   std::string request = "GET /echo HTTP/1.1\r\nHost: t\r\n";
   while (request.size() < 17000) request += "X-Header: 0123456789\r\n";
-  HttpPeer peer(address_);
+  support::HttpPeer peer(address_);
   ASSERT_TRUE(peer.Send(request + "\r\n"));
   EXPECT_EQ(peer.Receive().status, 400);
   EXPECT_TRUE(peer.AtEnd());
@@ -190,40 +190,40 @@ TEST_F(HttpServerTest, ManyHeadersTogetherAreBounded) {
 
 TEST_F(HttpServerTest, BodyAtTheLimitIsTaken) {
   const std::string body(1 << 20, 'b');
-  EXPECT_EQ(HttpCall(address_, "POST", "/echo", body).body, body);
+  EXPECT_EQ(support::HttpCall(address_, "POST", "/echo", body).body, body);
 }
 
 TEST_F(HttpServerTest, RangesAreIgnored) {
-  HttpPeer peer(address_);
+  support::HttpPeer peer(address_);
   ASSERT_TRUE(peer.Send("GET /echo HTTP/1.1\r\nHost: t\r\nRange: bytes=0-0,0-,0-\r\n\r\n"));
-  const HttpReply reply = peer.Receive();
+  const support::HttpReply reply = peer.Receive();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.body, "GET");
 }
 
 TEST_F(HttpServerTest, SendsLargeResponsesWhole) {
-  EXPECT_EQ(HttpGet(address_, "/large").body.size(), size_t{4} << 20);
+  EXPECT_EQ(support::HttpGet(address_, "/large").body.size(), size_t{4} << 20);
 }
 
 TEST_F(HttpServerTest, SlowRequestEndsAtTheDeadlineOfTheWholeRequest) {
   StartWith({.threads = 1, .read_timeout = absl::Milliseconds(200)});
-  HttpPeer slow(address_);
+  support::HttpPeer slow(address_);
   // Never finishes; a timeout per read would not end it as long as bytes keep coming.
   std::atomic<bool> done{false};
   std::thread trickle([&] {
     while (!done && slow.Send("G")) absl::SleepFor(absl::Milliseconds(20));
   });
-  EXPECT_EQ(HttpGet(address_, "/echo").status, 200);  // the only thread became free again
+  EXPECT_EQ(support::HttpGet(address_, "/echo").status, 200);  // the only thread became free again
   done = true;
   trickle.join();
 }
 
 TEST_F(HttpServerTest, IdleConnectionsMakeRoom) {
   StartWith({.threads = 1, .idle_timeout = absl::Seconds(60)});
-  HttpPeer idle(address_);
+  support::HttpPeer idle(address_);
   ASSERT_TRUE(idle.Send("GET /echo HTTP/1.1\r\nHost: t\r\n\r\n"));
   ASSERT_EQ(idle.Receive().status, 200);
-  EXPECT_EQ(HttpGet(address_, "/echo").status, 200);
+  EXPECT_EQ(support::HttpGet(address_, "/echo").status, 200);
 }
 
 TEST_F(HttpServerTest, ConnectionsBeyondTheWaitingRoomGet503) {
@@ -236,11 +236,11 @@ TEST_F(HttpServerTest, ConnectionsBeyondTheWaitingRoomGet503) {
   });
   ASSERT_OK_AND_ASSIGN(const std::string address, server.Start());
   const std::string request = "GET /block HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
-  HttpPeer busy(address);
+  support::HttpPeer busy(address);
   ASSERT_TRUE(busy.Send(request));
   entered.WaitForNotification();
-  HttpPeer waiting(address);
-  HttpPeer refused(address);
+  support::HttpPeer waiting(address);
+  support::HttpPeer refused(address);
   EXPECT_EQ(refused.Receive().status, 503);
   EXPECT_EQ(server.stats().connections_refused, 1u);
   release.Notify();
@@ -259,7 +259,7 @@ TEST_F(HttpServerTest, StopLetsARequestFinishAndThenCuts) {
     return HttpResponse{.body = "done"};
   });
   ASSERT_OK_AND_ASSIGN(const std::string address, server.Start());
-  HttpPeer peer(address);
+  support::HttpPeer peer(address);
   ASSERT_TRUE(peer.Send("GET /wait HTTP/1.1\r\nHost: t\r\n\r\n"));
   entered.WaitForNotification();
   absl::Status stopped;
@@ -269,7 +269,7 @@ TEST_F(HttpServerTest, StopLetsARequestFinishAndThenCuts) {
   EXPECT_TRUE(peer.AtEnd());
   stopper.join();
   EXPECT_OK(stopped);
-  EXPECT_FALSE(HttpPeer(address).connected());
+  EXPECT_FALSE(support::HttpPeer(address).connected());
   EXPECT_OK(server.Stop(absl::Seconds(1)));  // a second time does nothing
 }
 
@@ -282,7 +282,7 @@ TEST_F(HttpServerTest, StopSaysHowManyConnectionsItCut) {
     return HttpResponse{.body = "late"};
   });
   ASSERT_OK_AND_ASSIGN(const std::string address, server.Start());
-  HttpPeer peer(address);
+  support::HttpPeer peer(address);
   ASSERT_TRUE(peer.Send("GET /hang HTTP/1.1\r\nHost: t\r\n\r\n"));
   entered.WaitForNotification();
   absl::Status stopped;
@@ -290,33 +290,35 @@ TEST_F(HttpServerTest, StopSaysHowManyConnectionsItCut) {
   EXPECT_TRUE(peer.AtEnd());  // cut while the handler still runs
   release.Notify();
   stopper.join();
-  EXPECT_THAT(stopped, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("1 connections")));
+  EXPECT_THAT(stopped,
+              support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("1 connections")));
 }
 
 TEST(HttpListen, RefusesBadAddressesAndUsedPorts) {
   for (const char* address : {"", "localhost", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
                               "::1:80", "127.0.0.1:-1"}) {
     EXPECT_THAT(HttpServer({.listen = address}).Start(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
         << address;
     EXPECT_THAT(CheckHttpAddress(address),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")))
         << address;
   }
   HttpServer first({.listen = "127.0.0.1:0"});
   ASSERT_OK_AND_ASSIGN(const std::string address, first.Start());
   EXPECT_THAT(HttpServer({.listen = address}).Start(),
-              StatusIs(absl::StatusCode::kAlreadyExists,
-                       "cannot listen on " + address +
-                           ": Address already in use (another process, perhaps another foreshockd, "
-                           "listens there)"));
+              support::StatusIs(
+                  absl::StatusCode::kAlreadyExists,
+                  "cannot listen on " + address +
+                      ": Address already in use (another process, perhaps another foreshockd, "
+                      "listens there)"));
 }
 
 TEST(HttpListen, AnswersOnIpv6) {
   HttpServer server({.listen = "[::1]:0"});
   const absl::StatusOr<std::string> address = server.Start();
   if (!address.ok()) GTEST_SKIP() << "no IPv6 here: " << address.status();
-  EXPECT_EQ(HttpGet(*address, "/").status, 404);
+  EXPECT_EQ(support::HttpGet(*address, "/").status, 404);
 }
 
 TEST(ErrorResponse, FitsTheStatusAndIsAlwaysJson) {
@@ -349,17 +351,17 @@ TEST(ManagementRoutes, AnswerWhatASupervisorAsks) {
   HttpServer server({.listen = "127.0.0.1:0"});
   AddManagementRoutes({.ready = [&] { return ready; }, .reload = [&] { return reload; }}, &server);
   ASSERT_OK_AND_ASSIGN(const std::string address, server.Start());
-  EXPECT_EQ(HttpGet(address, "/-/healthy").status, 200);
-  EXPECT_EQ(HttpCall(address, "HEAD", "/-/healthy").status, 200);
-  EXPECT_EQ(HttpGet(address, "/-/ready").status, 503);
-  EXPECT_EQ(HttpGet(address, "/-/ready").body, "the store is being opened\n");
+  EXPECT_EQ(support::HttpGet(address, "/-/healthy").status, 200);
+  EXPECT_EQ(support::HttpCall(address, "HEAD", "/-/healthy").status, 200);
+  EXPECT_EQ(support::HttpGet(address, "/-/ready").status, 503);
+  EXPECT_EQ(support::HttpGet(address, "/-/ready").body, "the store is being opened\n");
   ready = absl::OkStatus();
-  EXPECT_EQ(HttpGet(address, "/-/ready").status, 200);
-  EXPECT_EQ(HttpCall(address, "POST", "/-/reload").status, 200);
-  EXPECT_EQ(HttpCall(address, "PUT", "/-/reload").status, 200);
-  EXPECT_EQ(HttpGet(address, "/-/reload").status, 405);
+  EXPECT_EQ(support::HttpGet(address, "/-/ready").status, 200);
+  EXPECT_EQ(support::HttpCall(address, "POST", "/-/reload").status, 200);
+  EXPECT_EQ(support::HttpCall(address, "PUT", "/-/reload").status, 200);
+  EXPECT_EQ(support::HttpGet(address, "/-/reload").status, 405);
   reload = absl::InvalidArgumentError("rules/a.yaml:3:1: unknown key");
-  const HttpReply failed = HttpCall(address, "POST", "/-/reload");
+  const support::HttpReply failed = support::HttpCall(address, "POST", "/-/reload");
   EXPECT_EQ(failed.status, 500);
   EXPECT_EQ(failed.body, "rules/a.yaml:3:1: unknown key\n");
 }
@@ -368,8 +370,8 @@ TEST(ManagementRoutes, ReloadDoesNotExistUnlessEnabled) {
   HttpServer server({.listen = "127.0.0.1:0"});
   AddManagementRoutes({.ready = [] { return absl::OkStatus(); }, .reload = nullptr}, &server);
   ASSERT_OK_AND_ASSIGN(const std::string address, server.Start());
-  EXPECT_EQ(HttpCall(address, "POST", "/-/reload").status, 404);
+  EXPECT_EQ(support::HttpCall(address, "POST", "/-/reload").status, 404);
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::http

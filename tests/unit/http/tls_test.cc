@@ -14,7 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::http {
 namespace {
 
 using ::testing::HasSubstr;
@@ -28,13 +28,13 @@ struct TlsReply {
 // A client that trusts `ca` and shows `own`, if given.
 class TlsPeer {
  public:
-  TlsPeer(const std::string& address, const TestCertificate& ca,
-          const TestCertificate* own = nullptr)
+  TlsPeer(const std::string& address, const support::TestCertificate& ca,
+          const support::TestCertificate* own = nullptr)
       : peer_(address),
         context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free),
         ssl_(nullptr, SSL_free) {
-    using test_certificates::Memory;
-    using test_certificates::Owned;
+    using support::test_certificates::Memory;
+    using support::test_certificates::Owned;
     const Owned<X509> authority(PEM_read_bio_X509(Memory(ca.cert).get(), nullptr, nullptr, nullptr),
                                 X509_free);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), authority.get());
@@ -79,7 +79,8 @@ class TlsPeer {
     }
     if (reply.text.size() > 12 && !absl::SimpleAtoi(reply.text.substr(9, 3), &reply.status))
       return {};
-    const test_certificates::Owned<X509> cert(SSL_get1_peer_certificate(ssl_.get()), X509_free);
+    const support::test_certificates::Owned<X509> cert(SSL_get1_peer_certificate(ssl_.get()),
+                                                       X509_free);
     char name[256] = "";
     X509_NAME_get_text_by_NID(X509_get_subject_name(cert.get()), NID_commonName, name,
                               sizeof(name));
@@ -88,7 +89,7 @@ class TlsPeer {
   }
 
  private:
-  HttpPeer peer_;
+  support::HttpPeer peer_;
   std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
   std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
   bool greeted_ = false;
@@ -101,13 +102,13 @@ class HttpTlsTest : public ::testing::Test {
   void StartWith(HttpOptions options, bool client_cert = false) {
     options.listen = "127.0.0.1:0";
     Serve(server_cert_);
-    TlsOptions tls{.cert_file = dir_.File("pem"), .key_file = dir_.File("key")};
+    security::TlsOptions tls{.cert_file = dir_.File("pem"), .key_file = dir_.File("key")};
     if (client_cert) {
-      WriteFile(dir_.File("ca"), ca_.cert);
+      support::WriteFile(dir_.File("ca"), ca_.cert);
       tls.client_ca_file = dir_.File("ca");
       tls.http_client_cert = true;
     }
-    ASSERT_OK_AND_ASSIGN(tls_, TlsFiles::Open(tls, &clock_));
+    ASSERT_OK_AND_ASSIGN(tls_, security::TlsFiles::Open(tls, &clock_));
     server_ = std::make_unique<HttpServer>(options, tls_.get());
     server_->Handle("GET", "/echo",
                     [](const HttpRequest&) { return HttpResponse{.body = "here"}; });
@@ -118,16 +119,16 @@ class HttpTlsTest : public ::testing::Test {
     });
     ASSERT_OK_AND_ASSIGN(address_, server_->Start());
   }
-  void Serve(const TestCertificate& pair) {
-    WriteFile(dir_.File("key"), pair.key);
-    WriteFile(dir_.File("pem"), pair.cert);
+  void Serve(const support::TestCertificate& pair) {
+    support::WriteFile(dir_.File("key"), pair.key);
+    support::WriteFile(dir_.File("pem"), pair.cert);
   }
 
-  const TempDir dir_;
-  FakeClock clock_;
-  const TestCertificate ca_ = MakeCertificate("ca");
-  const TestCertificate server_cert_ = MakeCertificate("first", {.issuer = &ca_});
-  std::unique_ptr<TlsFiles> tls_;
+  const support::TempDir dir_;
+  support::FakeClock clock_;
+  const support::TestCertificate ca_ = support::MakeCertificate("ca");
+  const support::TestCertificate server_cert_ = support::MakeCertificate("first", {.issuer = &ca_});
+  std::unique_ptr<security::TlsFiles> tls_;
   std::unique_ptr<HttpServer> server_;
   std::string address_;
 };
@@ -144,21 +145,21 @@ TEST_F(HttpTlsTest, AnswersWholeRequestsOverOneConnection) {
 
 TEST_F(HttpTlsTest, WhoTrustsAnotherAuthorityDoesNotConnect) {
   StartWith({});
-  EXPECT_FALSE(TlsPeer(address_, MakeCertificate("other")).greeted());
+  EXPECT_FALSE(TlsPeer(address_, support::MakeCertificate("other")).greeted());
 }
 
 TEST_F(HttpTlsTest, PlainRequestsAreNotAnswered) {
   StartWith({});
-  EXPECT_EQ(HttpGet(address_, "/echo").status, 0);
+  EXPECT_EQ(support::HttpGet(address_, "/echo").status, 0);
   EXPECT_EQ(server_->stats().requests, 0u);
 }
 
 TEST_F(HttpTlsTest, WhereClientCertificatesAreRequiredOnlyThoseOfTheAuthorityGetAnAnswer) {
   StartWith({}, /*client_cert=*/true);
-  const TestCertificate good = MakeCertificate("client", {.issuer = &ca_});
-  const TestCertificate stranger = MakeCertificate("client");
-  const TestCertificate expired =
-      MakeCertificate("client", {.issuer = &ca_, .not_before_s = -7200, .not_after_s = -3600});
+  const support::TestCertificate good = support::MakeCertificate("client", {.issuer = &ca_});
+  const support::TestCertificate stranger = support::MakeCertificate("client");
+  const support::TestCertificate expired = support::MakeCertificate(
+      "client", {.issuer = &ca_, .not_before_s = -7200, .not_after_s = -3600});
   EXPECT_EQ(TlsPeer(address_, ca_).Call(kGet).status, 0);
   EXPECT_EQ(TlsPeer(address_, ca_, &stranger).Call(kGet).status, 0);
   EXPECT_EQ(TlsPeer(address_, ca_, &expired).Call(kGet).status, 0);
@@ -170,7 +171,7 @@ TEST_F(HttpTlsTest, NewConnectionsGetTheNewCertificateAndOpenOnesGoOn) {
   StartWith({});
   TlsPeer open(address_, ca_);
   EXPECT_EQ(open.Call(kGet).common_name, "first");
-  Serve(MakeCertificate("second", {.issuer = &ca_}));
+  Serve(support::MakeCertificate("second", {.issuer = &ca_}));
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(TlsPeer(address_, ca_).Call(kGet).common_name, "second");
   const TlsReply reply = open.Call(kGet);
@@ -180,11 +181,11 @@ TEST_F(HttpTlsTest, NewConnectionsGetTheNewCertificateAndOpenOnesGoOn) {
 
 TEST_F(HttpTlsTest, AHandshakeThatDoesNotComeEndsAtTheIdleTimeout) {
   StartWith({.threads = 1, .idle_timeout = absl::Seconds(1)});
-  HttpPeer half(address_);
+  support::HttpPeer half(address_);
   ASSERT_TRUE(half.Send("\x16\x03\x01"));  // the beginning of a greeting
   EXPECT_EQ(TlsPeer(address_, ca_).Call(kGet).status, 200);
   EXPECT_TRUE(half.AtEnd());
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::http

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock::http_internal {
+namespace foreshock::http::internal {
 namespace {
 
 constexpr size_t kThreads = 3;
@@ -74,4 +74,4 @@ TEST(WaitingRoomTest, CloseLetsAllThatWaitGo) {
 }
 
 }  // namespace
-}  // namespace foreshock::http_internal
+}  // namespace foreshock::http::internal

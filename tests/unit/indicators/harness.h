@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::indicators {
 
 inline v1::Tensor F64Tensor(std::vector<uint32_t> shape, const std::vector<double>& values) {
   v1::Tensor tensor;
@@ -80,11 +80,11 @@ inline std::vector<double> Gaussian(std::mt19937_64* random, size_t n, double sc
 // The samples of a closed step by id, layer and unit.
 class Samples {
  public:
-  explicit Samples(ClosedStep closed) : closed_(std::move(closed)) {}
+  explicit Samples(model::ClosedStep closed) : closed_(std::move(closed)) {}
 
-  const Sample* Find(const std::string& id, int64_t unit_id = 0,
-                     const std::string& name = "") const {
-    for (const Sample& sample : closed_.samples) {
+  const model::Sample* Find(const std::string& id, int64_t unit_id = 0,
+                            const std::string& name = "") const {
+    for (const model::Sample& sample : closed_.samples) {
       if (sample.series.indicator == id && sample.series.unit_id == unit_id &&
           (name.empty() || sample.series.unit_name == name)) {
         return &sample;
@@ -95,27 +95,27 @@ class Samples {
   // NaN when there is no such sample: compares unequal to everything.
   double operator()(const std::string& id, int64_t unit_id = 0,
                     const std::string& name = "") const {
-    const Sample* sample = Find(id, unit_id, name);
+    const model::Sample* sample = Find(id, unit_id, name);
     return sample == nullptr ? std::nan("") : sample->value;
   }
   bool Has(const std::string& id, int64_t unit_id = 0) const {
     return Find(id, unit_id) != nullptr;
   }
   uint32_t Flags(const std::string& id, int64_t unit_id = 0) const {
-    const Sample* sample = Find(id, unit_id);
+    const model::Sample* sample = Find(id, unit_id);
     return sample == nullptr ? ~0u : sample->flags;
   }
   // Empty when `id` is not undefined in this step.
   std::string Reason(const std::string& id) const {
-    for (const Undefined& undefined : closed_.undefined) {
+    for (const model::Undefined& undefined : closed_.undefined) {
       if (undefined.indicator == id) return undefined.reason;
     }
     return "";
   }
-  const ClosedStep& step() const { return closed_; }
+  const model::ClosedStep& step() const { return closed_; }
 
  private:
-  ClosedStep closed_;
+  model::ClosedStep closed_;
 };
 
 // One rank.
@@ -125,7 +125,7 @@ class Rank {
 
   v1::ModelShape& model() { return sender_.model; }
   v1::Coordinates& coordinates() { return sender_.coordinates; }
-  StreamNames& names() { return names_; }
+  model::StreamNames& names() { return names_; }
   Snapshots& snapshots() { return snapshots_; }
 
   absl::Status Send(const v1::Summary& summary, int64_t step) {
@@ -133,8 +133,8 @@ class Rank {
                      &shards_);
   }
   // Finishes what was sent since the last Close. Shards of one rank need no merge.
-  Samples Close(int64_t step, bool eval = false, StepRow row = {}) {
-    ClosedStep closed;
+  Samples Close(int64_t step, bool eval = false, model::StepRow row = {}) {
+    model::ClosedStep closed;
     closed.run = "run";
     closed.row = row;
     closed.row.step = step;
@@ -151,7 +151,7 @@ class Rank {
 
  private:
   Sender sender_;
-  StreamNames names_;
+  model::StreamNames names_;
   Snapshots snapshots_{Snapshots::Options{}};
   History history_;
   model::StepShards shards_;
@@ -165,4 +165,4 @@ MATCHER_P2(Near9, expected, tolerance, absl::StrCat("is ", expected)) {
 }
 inline auto Near(double expected) { return Near9(expected, 1e-9); }
 
-}  // namespace foreshock::testing_support
+}  // namespace foreshock::indicators

@@ -13,10 +13,8 @@
 #include "tests/reference/spectrum_reference.h"
 #include "tests/unit/indicators/harness.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
-
-using testing_support::Gaussian;
 
 class KernelsTest : public ::testing::TestWithParam<size_t> {
  protected:
@@ -202,10 +200,11 @@ void RunGates(const Kernels& kernels, const std::vector<double>& scores, size_t 
 
 TEST_P(KernelsTest, GatesAgreeWithTheObviousVersion) {
   using reference::Gate;
-  const std::pair<GateForm, Gate> forms[] = {{GateForm::kSoftmaxLogits, Gate::kSoftmaxLogits},
-                                             {GateForm::kSigmoidLogits, Gate::kSigmoidLogits},
-                                             {GateForm::kSoftmax, Gate::kSoftmax},
-                                             {GateForm::kSigmoid, Gate::kSigmoid}};
+  const std::pair<GateForm, reference::Gate> forms[] = {
+      {GateForm::kSoftmaxLogits, reference::Gate::kSoftmaxLogits},
+      {GateForm::kSigmoidLogits, reference::Gate::kSigmoidLogits},
+      {GateForm::kSoftmax, reference::Gate::kSoftmax},
+      {GateForm::kSigmoid, reference::Gate::kSigmoid}};
   for (const auto& [form, gate] : forms) {
     for (size_t experts : {2, 3, 8, 15, 16, 17, 64, 160, 257, 300}) {
       for (bool biased : {false, true}) {
@@ -224,19 +223,19 @@ TEST_P(KernelsTest, GatesAgreeWithTheObviousVersion) {
         const reference::GateStatistics expected = reference::Gates(scores, experts, gate, k, bias);
         const double n = static_cast<double>(tokens);
         EXPECT_EQ(run.task.accepted, tokens);
-        EXPECT_THAT(run.task.entropy_sum / n, testing_support::Near(expected.token_entropy));
-        EXPECT_THAT(run.task.entropy_min, testing_support::Near(expected.token_entropy_min));
-        EXPECT_THAT(run.task.top_k_mass_sum / n, testing_support::Near(expected.top_k_mass));
+        EXPECT_THAT(run.task.entropy_sum / n, Near(expected.token_entropy));
+        EXPECT_THAT(run.task.entropy_min, Near(expected.token_entropy_min));
+        EXPECT_THAT(run.task.top_k_mass_sum / n, Near(expected.top_k_mass));
         EXPECT_EQ(run.counts, expected.counts);
         for (size_t t = 0; t < tokens; ++t) {
           EXPECT_NEAR(run.margins[t], expected.margins[t], 1e-14);
         }
         if (form == GateForm::kSoftmaxLogits || form == GateForm::kSigmoidLogits) {
-          EXPECT_THAT(run.task.z_sum / n, testing_support::Near(expected.z));
+          EXPECT_THAT(run.task.z_sum / n, Near(expected.z));
           EXPECT_THAT(run.task.logit_absmax, expected.logit_absmax);
         }
         if (biased) {
-          EXPECT_THAT(run.task.overlap_sum / n, testing_support::Near(expected.bias_overlap));
+          EXPECT_THAT(run.task.overlap_sum / n, Near(expected.bias_overlap));
         }
       }
     }
@@ -249,7 +248,7 @@ TEST_P(KernelsTest, EntropyNextToOneHotRowsKeepsItsRelativeAccuracy) {
     GateRun run;
     RunGates(*kernels_, {0, -gap, -gap}, 3, GateForm::kSoftmaxLogits, 1, {}, &run);
     const double s = 2 * std::exp(-gap);
-    EXPECT_THAT(run.task.entropy_sum, testing_support::Near(std::log1p(s) + gap * s / (1 + s)));
+    EXPECT_THAT(run.task.entropy_sum, Near(std::log1p(s) + gap * s / (1 + s)));
   }
 }
 
@@ -270,7 +269,7 @@ TEST_P(KernelsTest, SelectionWithManyTiesAgreesWithTheObviousVersion) {
     const reference::GateStatistics expected =
         reference::Gates(scores, experts, reference::Gate::kSoftmaxLogits, 8, {});
     EXPECT_EQ(run.counts, expected.counts) << experts;
-    EXPECT_THAT(run.task.top_k_mass_sum / 50, testing_support::Near(expected.top_k_mass));
+    EXPECT_THAT(run.task.top_k_mass_sum / 50, Near(expected.top_k_mass));
   }
 }
 
@@ -285,7 +284,7 @@ TEST_P(KernelsTest, RowsThatAreNoDistributionAreRejected) {
 TEST_P(KernelsTest, ExtremeLogitsDoNotOverflow) {
   GateRun run;
   RunGates(*kernels_, {1e6, -1e6, 0, 1e6}, 4, GateForm::kSoftmaxLogits, 1, {}, &run);
-  EXPECT_THAT(run.task.entropy_sum, testing_support::Near(std::log(2.0)));
+  EXPECT_THAT(run.task.entropy_sum, Near(std::log(2.0)));
   GateRun sigmoid;
   RunGates(*kernels_, {800, -800}, 2, GateForm::kSigmoidLogits, 1, {}, &sigmoid);
   EXPECT_EQ(sigmoid.task.accepted, 1u);
@@ -293,4 +292,4 @@ TEST_P(KernelsTest, ExtremeLogitsDoNotOverflow) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -9,7 +9,7 @@
 #include "tests/reference/spectrum_reference.h"
 #include "tests/unit/indicators/harness.h"
 
-namespace foreshock::testing_support {
+namespace foreshock::indicators {
 
 // x + factor * y
 inline std::vector<double> Sum(std::vector<double> x, const std::vector<double>& y,
@@ -106,4 +106,4 @@ inline v1::Summary GramOf(const reference::Head& head, size_t begin, size_t coun
   return summary;
 }
 
-}  // namespace foreshock::testing_support
+}  // namespace foreshock::indicators

@@ -10,23 +10,11 @@
 #include "tests/unit/indicators/harness.h"
 #include "tests/unit/indicators/qk_payloads.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 using reference::Head;
 using ::testing::HasSubstr;
-using testing_support::Bf16Tensor;
-using testing_support::F32Tensor;
-using testing_support::F64Tensor;
-using testing_support::FactorsOf;
-using testing_support::Gaussian;
-using testing_support::GramOf;
-using testing_support::Near;
-using testing_support::Near9;
-using testing_support::RandomHead;
-using testing_support::Rank;
-using testing_support::Samples;
-using testing_support::Sum;
 
 constexpr uint64_t kQkSeed = 11;
 
@@ -197,14 +185,14 @@ TEST(QkFactors, PartOfTheRowsIsRefusedWithAHint) {
   rows->set_count(2);
   rows->set_total(4);
   Rank rank;
-  EXPECT_THAT(rank.Send(summary, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("send qk_gram instead")));
+  EXPECT_THAT(rank.Send(summary, 0), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       HasSubstr("send qk_gram instead")));
 }
 
 TEST(QkFactors, SnapshotMemoryIsBoundedAndSaysSo) {
   Snapshots snapshots({.bytes_max = 40});
   Sender sender;
-  StreamNames names;
+  model::StreamNames names;
   model::StepShards shards;
   ASSERT_OK(Summarise(FactorsOf({1, 2}, {3, 4}, 2, 1), {.sender = sender, .names = names},
                       &snapshots, &shards));
@@ -224,7 +212,7 @@ TEST(QkLayouts, GroupedHeadsEqualTheSameHeadsSpelledOut) {
   const uint32_t d = 24, r = 4;
   const size_t size = size_t{d} * r;
   Rank grouped, spelled;
-  Samples a{ClosedStep{}}, b{ClosedStep{}};
+  Samples a{model::ClosedStep{}}, b{model::ClosedStep{}};
   for (int64_t step : {0, 50}) {
     const std::vector<double> q = Gaussian(&random, 4 * size), k = Gaussian(&random, 2 * size);
     v1::Summary summary;
@@ -257,7 +245,7 @@ TEST(QkLayouts, LowRankProjectionEqualsItsProduct) {
   std::mt19937_64 random(kQkSeed);
   const uint32_t d = 20, r = 3, rank_dim = 6, heads = 2;
   Rank low, dense;
-  Samples a{ClosedStep{}}, b{ClosedStep{}};
+  Samples a{model::ClosedStep{}}, b{model::ClosedStep{}};
   for (int64_t step : {0, 50}) {
     v1::Summary factored, product;
     for (v1::Summary* s : {&factored, &product}) {
@@ -327,7 +315,7 @@ TEST(QkGram, SinglePrecisionFlagsExponentOneOnly) {
   Rank rank;
   const Samples samples = rank.SendAndClose(summary, 150);
   const reference::QkSpectra expected = reference::SpectraOf(head, 24);
-  EXPECT_EQ(samples.Flags("attn.delta2.entropy_ratio_l1", 5), kFlagGram32);
+  EXPECT_EQ(samples.Flags("attn.delta2.entropy_ratio_l1", 5), model::kFlagGram32);
   EXPECT_EQ(samples.Flags("attn.delta2.entropy_ratio", 5), 0u);
   EXPECT_THAT(samples("attn.delta2.effective_rank", 5),
               Near9(expected.delta2.effective_rank, 1e-5));
@@ -360,19 +348,19 @@ TEST(QkGram, RefusesWhatIsNoBalancedGram) {
   v1::Summary summary = GramOf(head, 0, head.d);
   summary.mutable_qk_gram()->set_a(0, 3.0);
   EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("powers of two")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("powers of two")));
   summary = GramOf(head, 0, head.d);
   summary.mutable_qk_gram()->set_q(0, NAN);
   EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("powers of two")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("powers of two")));
   summary = GramOf(head, 0, head.d);
   *summary.mutable_qk_gram()->mutable_gram_a() = F64Tensor({1, 10}, std::vector<double>(10, -1));
-  EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative diagonal")));
+  EXPECT_THAT(rank.Send(summary, 1), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       HasSubstr("negative diagonal")));
   summary = GramOf(head, 0, head.d);
   summary.mutable_qk_gram()->set_head_dim(3);
   EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not fit")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("do not fit")));
   EXPECT_TRUE(rank.shards().qk().empty());
 }
 
@@ -406,7 +394,7 @@ TEST(GridGate, FlatColumnsGateAtTheKnownRelativeUpdate) {
       EXPECT_EQ(samples("attn.delta.grid_ratio", 5) > kGridRatioMax, gated);
       for (const char* id : {"attn.delta2.entropy_ratio_l1", "attn.delta2.norm",
                              "attn.delta3.stable_rank", "attn.delta2.relative_norm"}) {
-        EXPECT_EQ(samples.Flags(id, 5) & kFlagGrid, gated ? kFlagGrid : 0u) << id;
+        EXPECT_EQ(samples.Flags(id, 5) & model::kFlagGrid, gated ? model::kFlagGrid : 0u) << id;
       }
       EXPECT_EQ(samples.Flags("attn.qk.norm", 5), 0u);
       EXPECT_EQ(samples.Flags("attn.delta.grid_ratio", 5), 0u);
@@ -450,9 +438,9 @@ TEST(GridGate, Bf16SnapshotsOfSmallUpdatesAreGated) {
   rank.SendAndClose(payload(0), 0);
   const Samples samples = rank.SendAndClose(payload(1), 50);
   EXPECT_GT(samples("attn.delta.grid_ratio"), kGridRatioMax);
-  EXPECT_EQ(samples.Flags("attn.delta2.entropy_ratio"), kFlagGrid);
-  EXPECT_EQ(samples.Flags("attn.delta_q.entropy_ratio"), kFlagGrid);
+  EXPECT_EQ(samples.Flags("attn.delta2.entropy_ratio"), model::kFlagGrid);
+  EXPECT_EQ(samples.Flags("attn.delta_q.entropy_ratio"), model::kFlagGrid);
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::indicators

@@ -7,15 +7,10 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/indicators/harness.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 using nlohmann::json;
-using testing_support::F64Tensor;
-using testing_support::I64Tensor;
-using testing_support::Near;
-using testing_support::Rank;
-using testing_support::Samples;
 
 double NumberOf(const json& value) {
   if (value.is_number()) return value.get<double>();
@@ -183,4 +178,4 @@ TEST(ReferenceValues, EveryCaseAgreesTo1e9) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::indicators

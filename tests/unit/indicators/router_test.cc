@@ -9,18 +9,10 @@
 #include "tests/reference/router_reference.h"
 #include "tests/unit/indicators/harness.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_support::Bf16Tensor;
-using testing_support::F64Tensor;
-using testing_support::Gaussian;
-using testing_support::I64Tensor;
-using testing_support::Near;
-using testing_support::Near9;
-using testing_support::Rank;
-using testing_support::Samples;
 
 constexpr uint64_t kRouterSeed = 5;
 
@@ -87,7 +79,7 @@ TEST(RouterGates, AllIndicatorsAgreeWithTheObviousVersion) {
   EXPECT_THAT(samples("router.sampled_load.max_violation_ratio"),
               Near(load.max_violation / (32.0 / 4 - 1)));
   EXPECT_THAT(samples("router.sampled_load.entropy"), Near(load.entropy));
-  EXPECT_EQ(samples.Flags("router.sampled_load.cv"), kFlagSampled);
+  EXPECT_EQ(samples.Flags("router.sampled_load.cv"), model::kFlagSampled);
 }
 
 TEST(RouterGates, SoftmaxLogitsAndTheirProbabilitiesGiveTheSame) {
@@ -103,7 +95,7 @@ TEST(RouterGates, SoftmaxLogitsAndTheirProbabilitiesGiveTheSame) {
   Rank rank;
   const Samples a = rank.SendAndClose(Gates(logits, 8, v1::SCORE_KIND_SOFTMAX_LOGITS, 2), 0);
   const Samples b = rank.SendAndClose(Gates(p, 8, v1::SCORE_KIND_SOFTMAX, 2), 1);
-  for (const Sample& sample : b.step().samples) {
+  for (const model::Sample& sample : b.step().samples) {
     EXPECT_THAT(sample.value, Near(a(sample.series.indicator))) << sample.series.indicator;
   }
   EXPECT_TRUE(a.Has("router.z"));
@@ -119,7 +111,7 @@ TEST(RouterGates, SigmoidLogitsAndTheirScoresGiveTheSame) {
   Rank rank;
   const Samples a = rank.SendAndClose(Gates(logits, 8, v1::SCORE_KIND_SIGMOID_LOGITS, 2), 0);
   const Samples b = rank.SendAndClose(Gates(scores, 8, v1::SCORE_KIND_SIGMOID, 2), 1);
-  for (const Sample& sample : b.step().samples) {
+  for (const model::Sample& sample : b.step().samples) {
     EXPECT_THAT(sample.value, Near9(a(sample.series.indicator), 1e-9)) << sample.series.indicator;
   }
 }
@@ -134,15 +126,15 @@ TEST(RouterGates, ChosenIndicesReplaceTheTopK) {
   EXPECT_THAT(samples("router.sampled_load.max_violation"), Near(0.5));
   *summary.mutable_router_gates()->mutable_chosen() = I64Tensor({2, 1}, {0, 3});
   EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 0..2")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("allowed are 0..2")));
 }
 
 TEST(RouterGates, FewTokensFlagWhatTheyBias) {
   Rank rank;
   const Samples samples =
       rank.SendAndClose(Gates({0.9, 0.1, 0.1, 0.9}, 2, v1::SCORE_KIND_SOFTMAX, 1), 0);
-  EXPECT_EQ(samples.Flags("router.mutual_information"), kFlagFewTokens);
-  EXPECT_EQ(samples.Flags("router.sampled_load.cv"), kFlagFewTokens | kFlagSampled);
+  EXPECT_EQ(samples.Flags("router.mutual_information"), model::kFlagFewTokens);
+  EXPECT_EQ(samples.Flags("router.sampled_load.cv"), model::kFlagFewTokens | model::kFlagSampled);
   EXPECT_EQ(samples.Flags("router.token_entropy"), 0u);
 }
 
@@ -178,7 +170,7 @@ TEST(RouterGates, BadRowsAreCountedAndAllBadRowsRefused) {
   EXPECT_THAT(some("router.token_entropy_ratio"), Near(1));
   EXPECT_EQ(some.Reason("router.token_entropy"), "rejected_rows");
   EXPECT_THAT(rank.Send(Gates({-1, 2}, 2, v1::SCORE_KIND_SOFTMAX, 1), 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("all 1 rows")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("all 1 rows")));
 }
 
 TEST(RouterGates, NonFiniteScoreIsAFindingAndNothingElse) {
@@ -294,9 +286,9 @@ TEST(RouterLoad, ExpertRangesOfSeveralRanksJoin) {
   ASSERT_OK(rank.Send(Load({40, 20}, 0), 2));
   EXPECT_EQ(rank.Close(2).Reason("load"), "overlapping_experts");
   EXPECT_THAT(rank.Send(Load({1, 1}, 3), 3),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("experts 3..4")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("experts 3..4")));
   EXPECT_THAT(rank.Send(Load({1, -1}, 0), 3),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
 }
 
 TEST(RouterLoad, WithoutAssignmentsOrKThingsAreUndefined) {
@@ -357,7 +349,7 @@ TEST(RouterWeights, RelativeNormAndItsGate) {
   weights[0] = 1.126;
   summary = Weights(weights, 3);
   summary.mutable_router_weights()->set_weight_dtype(v1::DTYPE_BF16);
-  EXPECT_EQ(rank.SendAndClose(summary, 150).Flags("router.weight_relative_norm"), kFlagGrid);
+  EXPECT_EQ(rank.SendAndClose(summary, 150).Flags("router.weight_relative_norm"), model::kFlagGrid);
 }
 
 TEST(RouterWeights, RowShardsAddToTheWhole) {
@@ -410,12 +402,12 @@ TEST(RouterCoactivation, IsCheckedAndPassedOn) {
   EXPECT_EQ(rank.shards().coactivation(0).tokens(), 10u);
   payload->set_experts(4);
   EXPECT_THAT(rank.Send(summary, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 pair counts")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 pair counts")));
   payload->set_experts(3);
   *payload->mutable_pair_counts() = I64Tensor({3}, {1, -2, 3});
   EXPECT_THAT(rank.Send(summary, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::indicators

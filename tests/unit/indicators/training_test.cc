@@ -10,15 +10,10 @@
 #include "tests/reference/spectrum_reference.h"
 #include "tests/unit/indicators/harness.h"
 
-namespace foreshock {
+namespace foreshock::indicators {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_support::F64Tensor;
-using testing_support::Gaussian;
-using testing_support::Near;
-using testing_support::Rank;
-using testing_support::Samples;
 
 constexpr uint64_t kTrainingSeed = 77;
 
@@ -89,9 +84,9 @@ TEST(Scalars, RankScopeIsOneSeriesPerRank) {
   Rank rank;
   const Samples samples = rank.SendAndClose(
       Scalars(&rank, {{"rank_loss", 2.5, v1::REDUCTION_LAST, v1::SCOPE_RANK}}), 0);
-  const Sample* sample = samples.Find("train.rank_loss", 3);
+  const model::Sample* sample = samples.Find("train.rank_loss", 3);
   ASSERT_NE(sample, nullptr);
-  EXPECT_EQ(sample->series.unit, Unit::kRank);
+  EXPECT_EQ(sample->series.unit, model::Unit::kRank);
   EXPECT_EQ(sample->value, 2.5);
 }
 
@@ -113,7 +108,8 @@ TEST(Scalars, UndeclaredIdIsRefusedAndNothingAdded) {
   v1::Summary summary = Scalars(&rank, {{"loss", 1}});
   summary.mutable_scalars()->add_ids(99);
   summary.mutable_scalars()->add_values(1);
-  EXPECT_THAT(rank.Send(summary, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("99")));
+  EXPECT_THAT(rank.Send(summary, 0),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("99")));
   EXPECT_TRUE(rank.shards().scalars().empty());
 }
 
@@ -158,7 +154,7 @@ TEST(StepTime, IsWallTimeOverTheStepsBetween) {
       {12, INT64_MAX, 1.8446744073709552e10, ""},
   };
   for (const auto& test : kCases) {
-    StepRow row;
+    model::StepRow row;
     row.time_unix_ns = test.time_unix_ns;
     const Samples samples = rank.Close(test.step, /*eval=*/false, row);
     EXPECT_EQ(samples.Has("train.step_seconds"), test.seconds.has_value()) << test.step;
@@ -171,7 +167,7 @@ TEST(StepTime, IsWallTimeOverTheStepsBetween) {
 
 TEST(StepTime, EvaluationAndLateShardsHaveNone) {
   Rank rank;
-  StepRow row;
+  model::StepRow row;
   row.time_unix_ns = 1'000'000'000;
   rank.Close(0, /*eval=*/false, row);
   row.time_unix_ns = 2'000'000'000;
@@ -250,7 +246,7 @@ void ObserveKnown(int64_t first, History* history) {
 }
 
 std::string BytesOf(History* history) {
-  Archive archive;
+  base::Archive archive;
   history->Fields(&archive);
   return archive.bytes();
 }
@@ -260,7 +256,7 @@ TEST(History, GoesOnFromItsBytes) {
   ObserveKnown(0, &straight);
   History recalled;
   const std::string bytes = BytesOf(&straight);
-  Archive reader(bytes);
+  base::Archive reader(bytes);
   recalled.Fields(&reader);
   EXPECT_TRUE(reader.AtEnd());
   ObserveKnown(250, &straight);
@@ -277,7 +273,7 @@ TEST(History, GoesOnFromItsBytes) {
 TEST(History, TheFormOfItsBytesHasAVersion) {
   History history;
   ObserveKnown(0, &history);
-  EXPECT_EQ(StableHash(BytesOf(&history)), 13573619606887255833u);
+  EXPECT_EQ(base::StableHash(BytesOf(&history)), 13573619606887255833u);
 }
 
 TEST(History, StepsWeighTheSameWhateverTheirCounts) {
@@ -344,7 +340,7 @@ TEST(TensorStats, UpdateRatioAndRefusals) {
   EXPECT_THAT(rank.SendAndClose(summary, 0)("tensor.update_ratio", 0, "w"), Near(0.25));
   summary.mutable_tensor_stats()->mutable_stats(0)->set_mean(3);
   EXPECT_THAT(rank.Send(summary, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("|mean| <= rms")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("|mean| <= rms")));
   summary.mutable_tensor_stats()->mutable_stats(0)->set_mean(NAN);
   const Samples bad = rank.SendAndClose(summary, 2);
   EXPECT_EQ(bad("train.nonfinite", 0, "param/w"), 1);
@@ -404,7 +400,7 @@ TEST(PolicyMismatch, EqualPoliciesAndEmptyPayloads) {
   EXPECT_EQ(bad.Reason("rl"), "no_pairs");
   *policy->mutable_trainer_logprobs() = F64Tensor({2}, {-0.1, 0.5});
   EXPECT_THAT(rank.Send(summary, 2),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("above 0")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("above 0")));
 }
 
 // k3 of tiny differences is delta^2 / 2, far below what e^x - x - 1 leaves.
@@ -447,7 +443,7 @@ TEST(AttentionLogits, RowsMaximaSinkAndRank) {
               Near((entropy({2, 1}) / std::log(2) + entropy({0, 0, 3}) / std::log(3)) / 2));
   EXPECT_THAT(samples("attn.logits.entropy", 3), Near(entropy({5, 0})));  // row 2 is skipped
   EXPECT_EQ(samples("attn.logits.max", 2), 3);
-  EXPECT_EQ(samples.Flags("attn.logits.max", 2), kFlagSampled);
+  EXPECT_EQ(samples.Flags("attn.logits.max", 2), model::kFlagSampled);
   EXPECT_EQ(samples.Flags("attn.logits.entropy", 2), 0u);
   const double top = (1 / (1 + std::exp(-1)) + 1 / (1 + 2 * std::exp(-3))) / 2;
   EXPECT_THAT(samples("attn.logits.top_probability", 2), Near(top));
@@ -475,7 +471,7 @@ TEST(AttentionLogits, ExactMaximaAndBadValues) {
   EXPECT_FALSE(bad.Has("attn.logits.entropy", 0));
   EXPECT_TRUE(bad.Has("attn.logits.entropy", 1));
   EXPECT_EQ(bad("attn.logits.max", 0), 70);
-  EXPECT_EQ(bad.Flags("attn.logits.entropy", 1), kFlagSampled);
+  EXPECT_EQ(bad.Flags("attn.logits.entropy", 1), model::kFlagSampled);
   logits->clear_max_logit();
   *logits->mutable_logits() = F64Tensor({2, 1, 2}, {-INFINITY, -INFINITY, -INFINITY, -INFINITY});
   EXPECT_EQ(rank.SendAndClose(summary, 2).Reason("attn.logits.max"), "empty_block");
@@ -503,7 +499,7 @@ TEST(Summarise, RefusesTensorsWhoseBytesDoNotFitTheirShape) {
   Rank rank;
   for (const v1::Summary* summary : {&qk, &gates, &weights, &logits}) {
     EXPECT_THAT(rank.Send(*summary, 0),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")));
   }
   v1::Summary empty;
   EXPECT_OK(rank.Send(empty, 0));
@@ -520,17 +516,17 @@ TEST(Finish, SortsFlagsAndNamesOnlyWhatTheCatalogueKnows) {
   gates.mutable_router_gates()->set_score_kind(v1::SCORE_KIND_SOFTMAX_LOGITS);
   gates.mutable_router_gates()->set_top_k(1);
   ASSERT_OK(rank.Send(gates, 0));
-  StepRow row;
+  model::StepRow row;
   row.partial = true;
   const Samples samples = rank.Close(0, false, row);
   ASSERT_GT(samples.step().samples.size(), 10u);
   for (size_t i = 0; i < samples.step().samples.size(); ++i) {
-    const Sample& sample = samples.step().samples[i];
-    EXPECT_TRUE(IsKnownIndicator(sample.series.indicator)) << sample.series.indicator;
-    EXPECT_TRUE(sample.flags & kFlagPartial);
-    if (const IndicatorInfo* info = FindIndicator(sample.series.indicator)) {
+    const model::Sample& sample = samples.step().samples[i];
+    EXPECT_TRUE(model::IsKnownIndicator(sample.series.indicator)) << sample.series.indicator;
+    EXPECT_TRUE(sample.flags & model::kFlagPartial);
+    if (const model::IndicatorInfo* info = model::FindIndicator(sample.series.indicator)) {
       EXPECT_EQ(info->unit, sample.series.unit) << info->id;
-      EXPECT_EQ(info->per_layer, sample.series.layer != kNoLayer) << info->id;
+      EXPECT_EQ(info->per_layer, sample.series.layer != model::kNoLayer) << info->id;
     }
     if (i > 0) {
       EXPECT_LT(samples.step().samples[i - 1].series, sample.series);
@@ -546,7 +542,7 @@ TEST(Finish, EvaluationIsStoredApartAndLeavesTheHistoryAlone) {
   ASSERT_OK(rank.Send(Scalars(&rank, {{"loss", 9}, {"nan", NAN}}), 30));
   const Samples eval = rank.Close(30, /*eval=*/true);
   EXPECT_EQ(eval("eval.train.loss"), 9);
-  EXPECT_EQ(eval.Flags("eval.train.loss"), kFlagEval);
+  EXPECT_EQ(eval.Flags("eval.train.loss"), model::kFlagEval);
   EXPECT_EQ(eval("eval.train.nonfinite", 0, "nan"), 1);
   EXPECT_FALSE(eval.Has("train.loss"));
   EXPECT_FALSE(eval.Has("eval.train.loss.spike_score"));
@@ -555,11 +551,11 @@ TEST(Finish, EvaluationIsStoredApartAndLeavesTheHistoryAlone) {
 
 TEST(Finish, LateShardsDoNotTouchTheHistory) {
   Rank rank;
-  StepRow late;
+  model::StepRow late;
   late.late = true;
   ASSERT_OK(rank.Send(Scalars(&rank, {{"loss", 2}}), 5));
   const Samples samples = rank.Close(5, false, late);
-  EXPECT_EQ(samples.Flags("train.loss"), kFlagLate);
+  EXPECT_EQ(samples.Flags("train.loss"), model::kFlagLate);
   EXPECT_EQ(samples.Reason("train.loss.spike_score"), "");
 }
 
@@ -573,4 +569,4 @@ TEST(Finish, ValuesBeyondDoubleAreUndefinedNotInfinite) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::indicators

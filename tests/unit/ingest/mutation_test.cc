@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -116,7 +116,7 @@ class Mutator {
 // Every Tensor in `message` has as many bytes as its shape says.
 void ExpectTensorsHold(const Message& message) {
   if (const auto* tensor = dynamic_cast<const v1::Tensor*>(&message)) {
-    uint64_t bytes = ElementBytes(tensor->dtype());
+    uint64_t bytes = model::ElementBytes(tensor->dtype());
     for (const uint32_t extent : tensor->shape()) bytes *= extent;
     ASSERT_EQ(bytes, tensor->data().size()) << tensor->ShortDebugString();
     ASSERT_GT(bytes, 0u);
@@ -141,16 +141,16 @@ TEST(MutationTest, WhatPassesIsSafeToRead) {
   const uint64_t seed = std::random_device{}();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Mutator mutator(seed);
-  const std::vector<v1::Summary> good = testing_support::GoodSummaries();
+  const std::vector<v1::Summary> good = support::GoodSummaries();
   uint64_t kept = 0;
   uint64_t rejected = 0;
   for (int round = 0; round < 3000; ++round) {
     IngestStats stats;
     StreamState stream({.scalars_per_stream_max = 4, .tensors_per_stream_max = 4}, &stats);
-    v1::Hello hello = testing_support::GoodHello();
+    v1::Hello hello = support::GoodHello();
     if (mutator.Below(2) == 0) mutator.Mutate(hello.mutable_model());
     if (!stream.OnHello(hello).ok()) continue;
-    v1::Report report = testing_support::EmptyReport(1);
+    v1::Report report = support::EmptyReport(1);
     for (int i = 0; i < 4; ++i) {
       v1::Summary* summary = report.add_summaries();
       *summary = good[mutator.Below(good.size())];
@@ -172,8 +172,8 @@ TEST(MutationTest, WhatPassesIsSafeToRead) {
 }
 
 TEST(MutationTest, AReportCutAtAnyByteIsAnsweredToo) {
-  v1::Report whole = testing_support::EmptyReport(1);
-  for (const v1::Summary& summary : testing_support::GoodSummaries()) {
+  v1::Report whole = support::EmptyReport(1);
+  for (const v1::Summary& summary : support::GoodSummaries()) {
     *whole.add_summaries() = summary;
   }
   const std::string bytes = whole.SerializeAsString();
@@ -184,14 +184,14 @@ TEST(MutationTest, AReportCutAtAnyByteIsAnsweredToo) {
     ++parsed;
     IngestStats stats;
     StreamState stream(IngestLimits{}, &stats);
-    ASSERT_TRUE(stream.OnHello(testing_support::GoodHello()).ok());
+    ASSERT_TRUE(stream.OnHello(support::GoodHello()).ok());
     // Cut between two summaries, what is left is whole and good.
     const auto checked = stream.OnReport(&report);
     if (!checked.ok()) continue;  // cut before the seq
     EXPECT_TRUE(checked->rejections.empty()) << cut;
   }
-  EXPECT_GE(parsed, testing_support::GoodSummaries().size());
+  EXPECT_GE(parsed, support::GoodSummaries().size());
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -10,10 +10,10 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 using ::testing::HasSubstr;
 
 class StreamTest : public ::testing::Test {
@@ -285,4 +285,4 @@ TEST(AdmissionTest, BytesOfAClientArePaidBackOverTime) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::ingest

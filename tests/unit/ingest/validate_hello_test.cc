@@ -8,11 +8,11 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
-using ::foreshock::testing_support::GoodGoodbye;
-using ::foreshock::testing_support::GoodHello;
+using ::foreshock::support::GoodGoodbye;
+using ::foreshock::support::GoodHello;
 
 struct BadHello {
   const char* name;
@@ -129,7 +129,8 @@ TEST(ValidateHelloTest, SaysWhereWhatAndWhatIsAllowed) {
   for (const BadHello& bad : cases) {
     v1::Hello hello = GoodHello();
     bad.spoil(&hello);
-    EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument, bad.message))
+    EXPECT_THAT(ValidateHello(hello),
+                support::StatusIs(absl::StatusCode::kInvalidArgument, bad.message))
         << bad.name;
   }
 }
@@ -138,16 +139,16 @@ TEST(ValidateGoodbyeTest, WantsAnOutcomeAndBoundedText) {
   EXPECT_OK(ValidateGoodbye(GoodGoodbye()));
   v1::Goodbye goodbye;
   EXPECT_THAT(ValidateGoodbye(goodbye),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "goodbye.outcome: found 0; allowed FINISHED, FAILED, PREEMPTED"));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                "goodbye.outcome: found 0; allowed FINISHED, FAILED, PREEMPTED"));
   goodbye.set_outcome(v1::OUTCOME_FAILED);
   goodbye.set_detail("Traceback:\n\tout of memory");
   EXPECT_OK(ValidateGoodbye(goodbye));
   goodbye.set_detail(std::string(4097, 'x'));
   EXPECT_THAT(ValidateGoodbye(goodbye),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "goodbye.detail: found 4097 bytes; allowed at most 4096 bytes"));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                "goodbye.detail: found 4097 bytes; allowed at most 4096 bytes"));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::ingest

@@ -9,12 +9,12 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
-using ::foreshock::testing_support::GoodHello;
-using ::foreshock::testing_support::GoodScalars;
-using ::foreshock::testing_support::GoodTensorStats;
+using ::foreshock::support::GoodHello;
+using ::foreshock::support::GoodScalars;
+using ::foreshock::support::GoodTensorStats;
 
 class ValidateNamesTest : public ::testing::Test {
  protected:
@@ -23,7 +23,7 @@ class ValidateNamesTest : public ::testing::Test {
   }
 
   void ExpectRefused(const v1::Summary& summary, const std::string& message) {
-    EXPECT_THAT(Validate(summary), StatusIs(absl::StatusCode::kInvalidArgument, message));
+    EXPECT_THAT(Validate(summary), support::StatusIs(absl::StatusCode::kInvalidArgument, message));
   }
 
   static v1::Summary Values(std::vector<uint32_t> ids) {
@@ -211,4 +211,4 @@ TEST_F(ValidateNamesTest, OneTensorNameMayServeEachLayer) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::ingest

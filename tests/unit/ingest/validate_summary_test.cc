@@ -10,10 +10,10 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::ingest {
 namespace {
 
-using namespace ::foreshock::testing_support;  // NOLINT: the small messages
+using namespace ::foreshock::support;  // NOLINT: the small messages
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -432,4 +432,4 @@ TEST(ValidateReportTest, HeaderOfAReport) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::ingest

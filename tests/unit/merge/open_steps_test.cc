@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 namespace {
 
 using ::testing::ElementsAre;
@@ -200,4 +200,4 @@ TEST(OpenStepsTest, GoesOnAfterARestartAsIfThereHadBeenNone) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::merge

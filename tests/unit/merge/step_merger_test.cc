@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::merge {
 namespace {
 
 using ::testing::ElementsAre;
@@ -47,7 +47,7 @@ TEST(StepMergerTest, ReportsReplicasThatDisagreeAndKeepsTheFirst) {
   EXPECT_THAT(merger.train().load(0).counts(), ElementsAre(1, 2, 3));
   ASSERT_EQ(merger.train().findings_size(), 1);
   const model::FindingShard& finding = merger.train().findings(0);
-  EXPECT_EQ(finding.kind(), static_cast<uint32_t>(Finding::Kind::kReplicaMismatch));
+  EXPECT_EQ(finding.kind(), static_cast<uint32_t>(model::Finding::Kind::kReplicaMismatch));
   EXPECT_EQ(finding.name(), "router_load");
   EXPECT_EQ(finding.rank(), 1u);
   EXPECT_EQ(finding.layer(), 1);
@@ -177,4 +177,4 @@ TEST(StepMergerTest, KeepsEvaluationApart) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::merge

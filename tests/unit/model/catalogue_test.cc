@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::model {
 namespace {
 
 TEST(CatalogueTest, IsSortedAndEveryEntryIsFound) {
@@ -60,4 +60,4 @@ TEST(CatalogueTest, CountsAndScalarsHaveNoLossyForm) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::model

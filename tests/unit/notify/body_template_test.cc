@@ -8,7 +8,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::AllOf;
@@ -89,26 +89,26 @@ TEST(BodyTemplateTest, WhatIsToBeJsonIsTriedOnAnExample) {
   EXPECT_OK(BodyTemplate::Parse("t", R"({"text": "{{summary}}"})", true));
   EXPECT_OK(BodyTemplate::Parse(
       "t", R"([{{#alerts}}{"r": "{{rule}}"}{{^last}},{{/last}}{{/alerts}}])", true));
-  EXPECT_THAT(
-      BodyTemplate::Parse("t", R"({"text": "{{{summary}}}"})", true),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("t:1:1:"), HasSubstr("no JSON"), HasSubstr("content_type"))));
+  EXPECT_THAT(BodyTemplate::Parse("t", R"({"text": "{{{summary}}}"})", true),
+              support::StatusIs(
+                  absl::StatusCode::kInvalidArgument,
+                  AllOf(HasSubstr("t:1:1:"), HasSubstr("no JSON"), HasSubstr("content_type"))));
   EXPECT_THAT(BodyTemplate::Parse("t", R"([{{#alerts}}"{{rule}}",{{/alerts}}])", true),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no JSON")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no JSON")));
   EXPECT_OK(BodyTemplate::Parse("t", "{{{summary}}}", false));
 }
 
 TEST(BodyTemplateTest, IsReadFromAFileThatIsNotTooLarge) {
-  const TempDir dir;
+  const support::TempDir dir;
   const std::string path = dir.File("t.mustache");
   EXPECT_THAT(BodyTemplate::Read(path, true),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr(path)));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr(path)));
   std::ofstream(path) << "{{rnu}}";
   EXPECT_THAT(BodyTemplate::Read(path, true),
-              StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(path + ":1:1:")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(path + ":1:1:")));
   std::ofstream(path) << std::string(BodyTemplate::kBytesMax + 1, ' ');
   EXPECT_THAT(BodyTemplate::Read(path, true),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("65536")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("65536")));
 }
 
 // What people copy from docs/webhook.md is taken.
@@ -129,4 +129,4 @@ TEST(BodyTemplateTest, TheExamplesOfTheDocumentAreGood) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

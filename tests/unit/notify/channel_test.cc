@@ -8,7 +8,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/notify/rows.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,7 +109,7 @@ class ChannelTest : public ::testing::Test {
   }
   uint64_t Count(const std::string& result) { return channel_->stats().results[result]; }
 
-  FakeClock clock_;
+  support::FakeClock clock_;
   Receiver receiver_;
   Channel::Options options_;
   std::unique_ptr<Channel> channel_;
@@ -193,7 +193,7 @@ TEST_F(ChannelTest, WhereEachMessageIsAnIncidentEveryOneEnds) {
 }
 
 TEST_F(ChannelTest, RoutesBySeverityAndLabels) {
-  Make({.severity_min = Severity::kWarning, .match = {*LabelMatcher::Parse("run=~exp-.*")}});
+  Make({.severity_min = Severity::kWarning, .match = {*base::LabelMatcher::Parse("run=~exp-.*")}});
   Offer(Firing("info", "info"));
   Offer(Firing("other", "critical", "test-1"));
   Offer(Firing("odd", "urgent"));  // nobody's fault: better told than lost
@@ -609,8 +609,9 @@ TEST_F(ChannelTest, NewAttemptsGoToWhoWantsThemAndAreBounded) {
   channel_->OfferChange({.run = "a", .attempt = 2});
   Turn();
   EXPECT_EQ(receiver_.asked, 0);
-  ASSERT_OK_AND_ASSIGN(const LabelMatcher run, LabelMatcher::Parse("run=~exp-.*"));
-  ASSERT_OK_AND_ASSIGN(const LabelMatcher severity, LabelMatcher::Parse("severity=critical"));
+  ASSERT_OK_AND_ASSIGN(const base::LabelMatcher run, base::LabelMatcher::Parse("run=~exp-.*"));
+  ASSERT_OK_AND_ASSIGN(const base::LabelMatcher severity,
+                       base::LabelMatcher::Parse("severity=critical"));
   Make({.match = {run, severity}, .changes = true});
   channel_->OfferChange({.run = "a", .attempt = 2});
   for (uint32_t attempt = 2; attempt < Channel::kChangesMax + 12; ++attempt) {
@@ -654,4 +655,4 @@ TEST(SeverityTest, IsReadAndWritten) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/notify/http_receiver.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::AllOf;
@@ -60,13 +60,13 @@ TEST(HttpClientTest, ANameThatHangsOrEndsEarlyIsNoAnswer) {
     return "HTTP/1.1 2";
   });
   EXPECT_THAT(PostTo(receiver.url() + "/hang", absl::Milliseconds(100)),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
   EXPECT_THAT(PostTo(receiver.url() + "/close"),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
   EXPECT_THAT(PostTo(receiver.url() + "/cut"),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
   EXPECT_THAT(PostTo("http://127.0.0.1:1/"),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer")));
 }
 
 TEST(HttpClientTest, WhoHasAnsweredHasAnsweredWhateverBefallsTheBody) {
@@ -95,10 +95,10 @@ TEST(HttpClientTest, CancelEndsAPostThatHangs) {
     client.Cancel();
   });
   EXPECT_THAT(client.Post(receiver.url(), {}, ""),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopping")));
+              support::StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopping")));
   canceller.join();
   EXPECT_THAT(client.Post(receiver.url(), {}, ""),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopping")));
+              support::StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopping")));
 }
 
 TEST(HttpClientTest, SecretsAreInNoMessage) {
@@ -124,7 +124,7 @@ TEST(CheckPlainUrlTest, TakesWhatHasNoSecretInIt) {
 void WriteTo(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 TEST(ReadSecretTest, ReadsFilesAndTheEnvironment) {
-  TempDir dir;
+  support::TempDir dir;
   WriteTo(dir.File("key"), "  s3cret\n");
   ASSERT_OK_AND_ASSIGN(std::string secret, ReadSecret({.file = dir.File("key")}));
   EXPECT_EQ(secret, "s3cret");
@@ -134,7 +134,7 @@ TEST(ReadSecretTest, ReadsFilesAndTheEnvironment) {
 }
 
 TEST(ReadSecretTest, NamesThePlaceAndNeverTheContent) {
-  TempDir dir;
+  support::TempDir dir;
   WriteTo(dir.File("empty"), " \n");
   WriteTo(dir.File("lines"), "s3cret\ns3cret2\n");
   WriteTo(dir.File("big"), std::string(70'000, 's'));
@@ -145,8 +145,8 @@ TEST(ReadSecretTest, NamesThePlaceAndNeverTheContent) {
                 AllOf(HasSubstr(dir.File(name)), Not(HasSubstr("s3cret"))));
   }
   EXPECT_THAT(ReadSecret({.env = "FORESHOCK_NO_SUCH"}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("FORESHOCK_NO_SUCH")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("FORESHOCK_NO_SUCH")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -19,7 +19,7 @@
 #include "daemon/base/check.h"
 #include "daemon/base/mutex.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 inline std::string HttpResponse(int status, const std::string& headers = "",
                                 const std::string& body = "") {
@@ -55,7 +55,7 @@ class HttpReceiver {
 
   const std::string& url() const { return url_; }
   std::vector<std::string> requests() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return requests_;
   }
 
@@ -66,7 +66,7 @@ class HttpReceiver {
       if (peer < 0) return;
       const std::string request = Read(peer);
       {
-        MutexLock lock(&mutex_);
+        base::MutexLock lock(&mutex_);
         requests_.push_back(request);
       }
       const std::string answer = answer_(request);
@@ -104,9 +104,9 @@ class HttpReceiver {
   int listener_ = -1;
   std::string url_;
   std::vector<int> held_;  // only in the thread, and after it
-  mutable Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::vector<std::string> requests_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -3,7 +3,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/notify/rows.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 TEST(MatcherTest, MatchesLabels) {
@@ -38,14 +38,14 @@ TEST(MatcherTest, MatchesLabels) {
            Case{"rule=Delta2EntropyFalls", true},
            Case{"indicator=~attn.*", true},
        }) {
-    ASSERT_OK_AND_ASSIGN(const LabelMatcher matcher, LabelMatcher::Parse(c.text));
+    ASSERT_OK_AND_ASSIGN(const base::LabelMatcher matcher, base::LabelMatcher::Parse(c.text));
     EXPECT_EQ(MatchesAll({matcher}, alert), c.matches) << c.text;
     EXPECT_EQ(matcher.text(), c.text);
   }
   EXPECT_TRUE(MatchesAll({}, alert));
-  EXPECT_FALSE(
-      MatchesAll({*LabelMatcher::Parse("layer=1"), *LabelMatcher::Parse("layer=5")}, alert));
+  EXPECT_FALSE(MatchesAll(
+      {*base::LabelMatcher::Parse("layer=1"), *base::LabelMatcher::Parse("layer=5")}, alert));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -6,7 +6,7 @@
 #include "tests/unit/notify/http_receiver.h"
 #include "tests/unit/notify/rows.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,7 +25,7 @@ class OutboxTest : public ::testing::Test {
         Outbox::Deps{.clock = &clock_,
                      .update = [this](const std::string&, const std::string& id,
                                       const std::function<void(model::AlertRow*)>& change) {
-                       MutexLock lock(&mutex_);
+                       base::MutexLock lock(&mutex_);
                        const auto row = rows_.find(id);
                        if (row == rows_.end()) return absl::NotFoundError("no such alert");
                        change(&row->second);
@@ -33,7 +33,7 @@ class OutboxTest : public ::testing::Test {
                        return absl::OkStatus();
                      }});
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       for (const auto& [id, row] : rows_) {
         if (row.undelivered()) outbox_->Offer(row);
       }
@@ -43,7 +43,7 @@ class OutboxTest : public ::testing::Test {
   // As the pipeline: what was told goes on with the new row.
   void Commit(model::AlertRow row) {
     {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       *row.mutable_deliveries() = rows_[row.alert().id()].deliveries();
       rows_[row.alert().id()] = row;
     }
@@ -58,7 +58,7 @@ class OutboxTest : public ::testing::Test {
   template <typename Condition>
   bool WaitFor(const std::string& id, const Condition& condition) {
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (!condition(rows_.at(id))) {
       if (absl::Now() > deadline) return false;
       changed_.WaitFor(&mutex_, absl::Milliseconds(50));
@@ -79,9 +79,9 @@ class OutboxTest : public ::testing::Test {
             .http = {.timeout = absl::Seconds(30)}};
   }
 
-  SystemClock clock_;
-  Mutex mutex_;
-  CondVar changed_;
+  base::SystemClock clock_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   std::map<std::string, model::AlertRow> rows_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Outbox> outbox_;
 };
@@ -112,7 +112,7 @@ TEST_F(OutboxTest, ADeletedRunIsToldAsOverThoughItsRowsAreGone) {
   Commit(*Firing("x", "critical"));
   EXPECT_TRUE(WaitToldTo("x", "a"));
   {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     rows_.clear();
   }
   outbox_->DropRun("exp-42");
@@ -155,7 +155,7 @@ TEST_F(OutboxTest, NotifiersThatCannotBeMadeLeaveTheOldOnesInForce) {
   NotifierOptions broken = {
       .name = "pd", .type = NotifierType::kPagerDuty, .routing_key = {.file = "/nonexistent/key"}};
   EXPECT_THAT(outbox_->SetNotifiers({broken}, ""),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("notifier 'pd'")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("notifier 'pd'")));
   Commit(*Firing("x"));
   EXPECT_TRUE(WaitToldTo("x", "a"));
 }
@@ -174,4 +174,4 @@ TEST_F(OutboxTest, AlertsOverTheLimitAreCounted) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -10,7 +10,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/notify/rows.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::Contains;
@@ -318,4 +318,4 @@ TEST_F(PayloadTest, AnswersAreTakenRetriedOrRefused) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

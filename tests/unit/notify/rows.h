@@ -6,7 +6,7 @@
 
 #include "daemon/model/rows.pb.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 
 inline v1::Alert FullAlert() {
   v1::Alert alert;
@@ -51,4 +51,4 @@ inline std::shared_ptr<model::AlertRow> Firing(const std::string& id,
   return row;
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -5,7 +5,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/notify/rows.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,7 +25,7 @@ v1::SilenceAlertsRequest Request(const std::vector<std::string>& matchers,
 
 class SilencesTest : public ::testing::Test {
  protected:
-  FakeClock clock_;
+  support::FakeClock clock_;
   model::SilencesRow stored_;
   absl::Status answer_;
   Silences silences_{&clock_, [this](const model::SilencesRow& row) {
@@ -57,7 +57,7 @@ TEST_F(SilencesTest, OneCanBeEndedAndIsForgottenAfterDays) {
   ASSERT_OK(silences_.Expire(silence.id()).status());
   EXPECT_THAT(silences_.Matching(FullAlert()), IsEmpty());
   EXPECT_THAT(silences_.Expire(silence.id()),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("there are none")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("there are none")));
   EXPECT_THAT(stored_.silences(), SizeIs(1));
   clock_.Advance(absl::Hours(24 * 6));
   ASSERT_OK(silences_.Add(Request({"run=x"})).status());
@@ -67,14 +67,14 @@ TEST_F(SilencesTest, OneCanBeEndedAndIsForgottenAfterDays) {
 TEST_F(SilencesTest, WhatCannotBeWrittenIsNotInForce) {
   answer_ = absl::ResourceExhaustedError("disk full");
   EXPECT_THAT(silences_.Add(Request({"run=exp-42"})),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
   EXPECT_THAT(silences_.Matching(FullAlert()), IsEmpty());
 }
 
 TEST_F(SilencesTest, BadRequestsSayWhatIsAllowed) {
   const auto refused = [this](const v1::SilenceAlertsRequest& request, const char* why) {
     EXPECT_THAT(silences_.Add(request),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
   };
   refused(Request({}), "1 to 32 matchers");
   refused(Request(std::vector<std::string>(33, "run=x")), "this one has 33");
@@ -99,7 +99,7 @@ TEST_F(SilencesTest, ThereIsALimit) {
   }
   silences_.Load(row);
   EXPECT_THAT(silences_.Add(Request({"run=y"})),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1000 silences")));
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1000 silences")));
 }
 
 TEST_F(SilencesTest, OneThatCannotBeReadIsVoid) {
@@ -115,4 +115,4 @@ TEST_F(SilencesTest, OneThatCannotBeReadIsVoid) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

@@ -5,7 +5,7 @@
 
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::notify {
 namespace {
 
 using ::testing::ElementsAre;
@@ -119,4 +119,4 @@ TEST(ShortenTest, CutsBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::notify

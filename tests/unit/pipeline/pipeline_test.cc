@@ -16,7 +16,7 @@
 #include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 using ::testing::ElementsAre;
@@ -39,9 +39,9 @@ groups:
 )";
 
 // Passes everything on to a memory store, but refuses to write while told so.
-class RefusingStore final : public Store {
+class RefusingStore final : public store::Store {
  public:
-  explicit RefusingStore(Store* inner) : inner_(inner) {}
+  explicit RefusingStore(store::Store* inner) : inner_(inner) {}
   std::atomic<bool> refuse{false};
   std::string damaged_run;      // its steps cannot be read
   bool damaged_memory = false;  // what rules remember cannot be read
@@ -51,12 +51,12 @@ class RefusingStore final : public Store {
   // From Hang to Release a call of what hangs does not return.
   enum class Hanging { kNothing, kWrites, kSyncs };
   void Hang(Hanging what) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     hanging_ = what;
     changed_.NotifyAll();
   }
 
-  absl::Status Write(const StoreBatch& batch) override {
+  absl::Status Write(const store::StoreBatch& batch) override {
     WaitWhile(Hanging::kWrites);
     if (refuse) return absl::ResourceExhaustedError("no space left");
     return inner_->Write(batch);
@@ -96,25 +96,28 @@ class RefusingStore final : public Store {
     return inner_->Judging(run);
   }
   absl::StatusOr<model::SilencesRow> Silences() const override { return inner_->Silences(); }
-  absl::StatusOr<std::vector<SeriesKey>> Series(const std::string& run,
-                                                const SeriesFilter& filter) const override {
+  absl::StatusOr<std::vector<model::SeriesKey>> Series(
+      const std::string& run, const store::SeriesFilter& filter) const override {
     return inner_->Series(run, filter);
   }
-  absl::Status Points(const std::string& run, absl::Span<const SeriesKey> series,
-                      const StepRange& range,
-                      const std::function<bool(size_t, const Point&)>& visit) const override {
+  absl::Status Points(
+      const std::string& run, absl::Span<const model::SeriesKey> series,
+      const store::StepRange& range,
+      const std::function<bool(size_t, const model::Point&)>& visit) const override {
     return inner_->Points(run, series, range, visit);
   }
-  absl::Status Buckets(const std::string& run, absl::Span<const SeriesKey> series,
-                       const StepRange& range, int64_t bucket_steps,
-                       const std::function<bool(size_t, const Bucket&)>& visit) const override {
+  absl::Status Buckets(
+      const std::string& run, absl::Span<const model::SeriesKey> series,
+      const store::StepRange& range, int64_t bucket_steps,
+      const std::function<bool(size_t, const store::Bucket&)>& visit) const override {
     return inner_->Buckets(run, series, range, bucket_steps, visit);
   }
-  absl::StatusOr<int64_t> RawFrom(const std::string& run, const StepRange& range) const override {
+  absl::StatusOr<int64_t> RawFrom(const std::string& run,
+                                  const store::StepRange& range) const override {
     return inner_->RawFrom(run, range);
   }
-  absl::Status Steps(const std::string& run, const StepRange& range,
-                     const std::function<bool(const StepRow&)>& visit) const override {
+  absl::Status Steps(const std::string& run, const store::StepRange& range,
+                     const std::function<bool(const model::StepRow&)>& visit) const override {
     if (run == damaged_run) return absl::DataLossError("store: corrupt block in 000012.sst");
     first_step_read = std::min<int64_t>(first_step_read, range.first);
     return inner_->Steps(run, range, visit);
@@ -123,23 +126,23 @@ class RefusingStore final : public Store {
     return inner_->DeleteRun(run);
   }
   absl::Status Fold(const std::string& run) override { return inner_->Fold(run); }
-  StoreStats Stats() const override { return inner_->Stats(); }
+  store::StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
   void WaitWhile(Hanging what) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     while (hanging_ == what) changed_.Wait(&mutex_);
   }
 
-  Store* const inner_;
-  Mutex mutex_;
-  CondVar changed_;
+  store::Store* const inner_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
   Hanging hanging_ ABSL_GUARDED_BY(mutex_) = Hanging::kNothing;
 };
 
 // Waits for `condition`, with a deadline; what changes it notifies `changed`.
 template <typename Condition>
-bool WaitUntil(Mutex* mutex, CondVar* changed, const Condition& condition)
+bool WaitUntil(base::Mutex* mutex, base::CondVar* changed, const Condition& condition)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!condition()) {
@@ -152,15 +155,15 @@ bool WaitUntil(Mutex* mutex, CondVar* changed, const Condition& condition)
 
 class RecordingListener final : public PipelineListener {
  public:
-  void OnStep(const ClosedStep& step) override {
-    MutexLock lock(&mutex_);
+  void OnStep(const model::ClosedStep& step) override {
+    base::MutexLock lock(&mutex_);
     steps_.push_back(step.row);
   }
   void OnAlert(const model::AlertRow& row, bool restored) override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     (restored ? restored_ : alerts_).push_back(row.alert());
     if (row.alert().state() != v1::ALERT_STATE_FIRING) return;
-    const int severity = SeverityRank(row.alert().severity());
+    const int severity = rules::SeverityRank(row.alert().severity());
     int& gravest = gravest_.try_emplace(row.alert().id(), -1).first->second;
     if (severity > gravest && !restored) {
       news_.push_back(row.alert().rule() + " " + row.alert().severity());
@@ -168,12 +171,12 @@ class RecordingListener final : public PipelineListener {
     gravest = std::max(gravest, severity);
   }
   void OnRun(const std::string&, const std::vector<AttemptStatus>& attempts) override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     connected_ = attempts.empty() ? 0 : attempts.back().ranks_connected;
     changed_.NotifyAll();
   }
   void OnRound() override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     ++rounds_;
     changed_.NotifyAll();
     while (held_) {
@@ -184,60 +187,60 @@ class RecordingListener final : public PipelineListener {
     parked_ = false;
   }
   void OnRunDeleted(const std::string& run) override {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     deleted_.push_back(run);
   }
 
   // From Hold to Release the writer's thread stands still between two rounds.
   void Hold() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     held_ = true;
     while (!parked_) changed_.Wait(&mutex_);
   }
   void Release() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     held_ = false;
     changed_.NotifyAll();
   }
   // Until the writer's thread has finished a round that began after this call.
   bool WaitForRound() {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     const uint64_t wanted = rounds_ + 2;
     return WaitUntil(&mutex_, &changed_,
                      [this, wanted]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return rounds_ >= wanted; });
   }
   bool WaitForConnected(uint32_t ranks) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return WaitUntil(&mutex_, &changed_, [this, ranks]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return connected_ == ranks;
     });
   }
 
   std::vector<v1::Alert> alerts() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return alerts_;
   }
   std::vector<v1::Alert> restored() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return restored_;
   }
   // "rule severity" of what notifiers are to tell.
   std::vector<std::string> news() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return news_;
   }
   std::vector<std::string> deleted() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return deleted_;
   }
 
  private:
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   bool parked_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<uint32_t> connected_ ABSL_GUARDED_BY(mutex_);
-  std::vector<StepRow> steps_ ABSL_GUARDED_BY(mutex_);
+  std::vector<model::StepRow> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> alerts_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> restored_ ABSL_GUARDED_BY(mutex_);
   uint64_t rounds_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -249,18 +252,18 @@ class RecordingListener final : public PipelineListener {
 // What a rank's stream hears; waits with a deadline.
 class Ears {
  public:
-  PushStream::AckFn OnAck() {
+  ingest::PushStream::AckFn OnAck() {
     return [this](const v1::Ack& ack) {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       acked_ = std::max(acked_, ack.seq());
       duplicates_ += ack.duplicates();
       rejections_.insert(rejections_.end(), ack.rejections().begin(), ack.rejections().end());
       changed_.NotifyAll();
     };
   }
-  PushStream::EndFn OnEnd() {
+  ingest::PushStream::EndFn OnEnd() {
     return [this](const absl::Status& status) {
-      MutexLock lock(&mutex_);
+      base::MutexLock lock(&mutex_);
       ended_ = status;
       changed_.NotifyAll();
     };
@@ -272,31 +275,31 @@ class Ears {
     return Wait([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !ended_.ok(); });
   }
   uint64_t acked() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return acked_;
   }
   uint64_t duplicates() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return duplicates_;
   }
   std::vector<v1::Rejection> rejections() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return rejections_;
   }
   absl::Status ended() const {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return ended_;
   }
 
  private:
   template <typename Condition>
   bool Wait(const Condition& condition) {
-    MutexLock lock(&mutex_);
+    base::MutexLock lock(&mutex_);
     return WaitUntil(&mutex_, &changed_, condition);
   }
 
-  mutable Mutex mutex_;
-  CondVar changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
   uint64_t acked_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t duplicates_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<v1::Rejection> rejections_ ABSL_GUARDED_BY(mutex_);
@@ -326,8 +329,8 @@ v1::Report LossReport(uint64_t seq, int64_t step, double loss) {
   return report;
 }
 
-StreamNames Names() {
-  StreamNames names;
+model::StreamNames Names() {
+  model::StreamNames names;
   v1::ScalarDeclaration& loss = names.scalars[1];
   loss.set_id(1);
   loss.set_name("loss");
@@ -336,8 +339,8 @@ StreamNames Names() {
   return names;
 }
 
-SeriesKey SeriesOf(const std::string& indicator) {
-  SeriesKey key;
+model::SeriesKey SeriesOf(const std::string& indicator) {
+  model::SeriesKey key;
   key.indicator = indicator;
   return key;
 }
@@ -349,8 +352,9 @@ std::string RunLevelRule(const std::string& detector) {
 
 class PipelineTest : public ::testing::Test {
  protected:
-  PipelineTest() : memory_(NewMemoryStore()), store_(memory_.get()) {
-    absl::StatusOr<std::shared_ptr<const RuleSet>> rules = ParseRules("test.yaml", kRules);
+  PipelineTest() : memory_(support::NewMemoryStore()), store_(memory_.get()) {
+    absl::StatusOr<std::shared_ptr<const rules::RuleSet>> rules =
+        rules::ParseRules("test.yaml", kRules);
     EXPECT_OK(rules);
     if (rules.ok()) rules_ = *rules;
     options_.retry_interval = absl::ZeroDuration();
@@ -370,7 +374,7 @@ class PipelineTest : public ::testing::Test {
   }
 
   void UseRules(const std::string& text) {
-    ASSERT_OK_AND_ASSIGN(rules_, ParseRules("test.yaml", text));
+    ASSERT_OK_AND_ASSIGN(rules_, rules::ParseRules("test.yaml", text));
     Restart();
   }
 
@@ -380,7 +384,7 @@ class PipelineTest : public ::testing::Test {
     ASSERT_TRUE(listener_->WaitForRound());
   }
 
-  absl::StatusOr<std::unique_ptr<PushStream>> Open(const v1::Hello& hello, Ears* ears) {
+  absl::StatusOr<std::unique_ptr<ingest::PushStream>> Open(const v1::Hello& hello, Ears* ears) {
     return pipeline_->Open(hello, ears->OnAck(), ears->OnEnd());
   }
 
@@ -389,7 +393,7 @@ class PipelineTest : public ::testing::Test {
       std::optional<uint32_t> attempt = std::nullopt) {
     std::vector<std::tuple<int64_t, double, uint32_t>> points;
     EXPECT_OK(store_.Points("exp-42", {SeriesOf("train.loss")}, {.attempt = attempt},
-                            [&](size_t, const Point& point) {
+                            [&](size_t, const model::Point& point) {
                               points.emplace_back(point.step, point.value, point.attempt);
                               return true;
                             }));
@@ -408,10 +412,10 @@ class PipelineTest : public ::testing::Test {
     ASSERT_TRUE(ears.WaitForSeq(seq));
   }
 
-  std::unique_ptr<Store> memory_;
+  std::unique_ptr<store::Store> memory_;
   RefusingStore store_;
-  FakeClock clock_;
-  std::shared_ptr<const RuleSet> rules_;
+  support::FakeClock clock_;
+  std::shared_ptr<const rules::RuleSet> rules_;
   Pipeline::Options options_;
   std::unique_ptr<RecordingListener> listener_;
   std::unique_ptr<Pipeline> pipeline_;
@@ -464,7 +468,7 @@ TEST_F(PipelineTest, TheSameProcessMayReplaceItsStreamAnotherMayNot) {
   Ears second;
   ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &first));
   EXPECT_THAT(Open(HelloOf(0, "launch-a", "impostor"), &second),
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("rank 0")));
+              support::StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("rank 0")));
   ASSERT_OK_AND_ASSIGN(auto again, Open(HelloOf(0), &second));
   ASSERT_TRUE(first.WaitForEnd());
   EXPECT_EQ(first.ended().code(), absl::StatusCode::kAborted);
@@ -474,11 +478,11 @@ TEST_F(PipelineTest, RefusesAHelloThatContradictsItsLaunch) {
   Ears ears;
   ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "", 4), &ears));
   EXPECT_THAT(Open(HelloOf(1, "a", "", 8), &ears),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("world_size is 8")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("world_size is 8")));
   v1::Hello moved = HelloOf(0, "a", "", 4);
   moved.mutable_coordinates()->set_tensor(3);
-  EXPECT_THAT(Open(moved, &ears),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("changed its coordinates")));
+  EXPECT_THAT(Open(moved, &ears), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                    HasSubstr("changed its coordinates")));
 }
 
 TEST_F(PipelineTest, ANewLaunchIsANewAttemptAndTheOldOneStaysReadable) {
@@ -575,7 +579,7 @@ TEST_F(PipelineTest, ARunThatTheMediumHasDamagedDoesNotKeepTheOthersFromStarting
   Restart();
   Ears ears;
   EXPECT_THAT(Open(HelloOf(0), &ears),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("000012.sst")));
+              support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("000012.sst")));
   v1::Hello other = HelloOf(0);
   other.set_run("other");
   EXPECT_OK(Open(other, &ears));
@@ -588,8 +592,9 @@ TEST_F(PipelineTest, NothingIsAcknowledgedWhileTheStoreRefusesAndNothingIsLost) 
   ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (pipeline_->stats().store_writable && absl::Now() < deadline) std::this_thread::yield();
-  EXPECT_THAT(stream->Submit(LossReport(2, 1, 2.0), Names(), {}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot be written")));
+  EXPECT_THAT(
+      stream->Submit(LossReport(2, 1, 2.0), Names(), {}),
+      support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("cannot be written")));
   EXPECT_EQ(ears.acked(), 0u);
   store_.refuse = false;
   ASSERT_TRUE(ears.WaitForSeq(1));
@@ -671,8 +676,8 @@ TEST_F(RememberedTest, OtherRulesJudgeFromTheStart) {
 }
 
 TEST_F(RememberedTest, RulesThatAreReplacedAreRememberedWithTheNextStep) {
-  ASSERT_OK_AND_ASSIGN(rules_,
-                       ParseRules("test.yaml", absl::StrReplaceAll(kAnchored, {{"1.5", "1.45"}})));
+  ASSERT_OK_AND_ASSIGN(
+      rules_, rules::ParseRules("test.yaml", absl::StrReplaceAll(kAnchored, {{"1.5", "1.45"}})));
   ASSERT_OK(pipeline_->ReplaceRules(rules_));
   PushLosses("a", 950, {1.3});
   EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
@@ -722,7 +727,7 @@ TEST_F(RememberedTest, IndicatorsThatLookBackGoOn) {
   PushLosses("b", 950, {1.0});
   double rate = 0;
   ASSERT_OK(store_.Points("exp-42", {SeriesOf("train.spike_rate")}, {.first = 950},
-                          [&](size_t, const Point& point) {
+                          [&](size_t, const model::Point& point) {
                             rate = point.value;
                             return true;
                           }));
@@ -869,7 +874,7 @@ TEST_F(PipelineTest, WhatWasToldOfAnAlertAndSaidOfItGoesOnWithItsRow) {
   }
   const auto nothing = [](model::AlertRow*) { FAIL(); };
   EXPECT_THAT(pipeline_->UpdateAlert("exp-42", "nosuch", false, nothing),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no alert 'nosuch'")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("no alert 'nosuch'")));
   EXPECT_FALSE(pipeline_->UpdateAlert("nosuch", id, false, nothing).ok());
   EXPECT_OK(pipeline_->Flush(absl::Seconds(20)));
 }
@@ -1012,11 +1017,11 @@ TEST_F(PipelineTest, EvaluationIsKeptApart) {
   EXPECT_THAT(Losses(), ElementsAre(std::tuple(0, 1.0, 1u)));
   EXPECT_THAT(listener_->alerts(), IsEmpty()) << "a loss of 50 would fire";
   std::vector<double> eval_losses;
-  ASSERT_OK(
-      store_.Points("exp-42", {SeriesOf("eval.train.loss")}, {}, [&](size_t, const Point& point) {
-        eval_losses.push_back(point.value);
-        return true;
-      }));
+  ASSERT_OK(store_.Points("exp-42", {SeriesOf("eval.train.loss")}, {},
+                          [&](size_t, const model::Point& point) {
+                            eval_losses.push_back(point.value);
+                            return true;
+                          }));
   EXPECT_THAT(eval_losses, ElementsAre(50.0));
 }
 
@@ -1030,7 +1035,7 @@ TEST_F(PipelineTest, GoodbyesEndTheAttempt) {
   ASSERT_TRUE(ears.WaitForSeq(1));
   stream.reset();
   EXPECT_THAT(pipeline_->DeleteRun("nobody"),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody")));
   ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
   EXPECT_EQ(attempts[0].state(), v1::RUN_STATE_FINISHED);
 }
@@ -1040,12 +1045,13 @@ TEST_F(PipelineTest, DeletesARunOnlyOnceItsRanksAreGone) {
   {
     ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
     EXPECT_THAT(pipeline_->DeleteRun("exp-42"),
-                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("connected")));
+                support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("connected")));
   }
   PushLosses("launch-a", 0, {1});
   EXPECT_OK(pipeline_->DeleteRun("exp-42"));
   EXPECT_THAT(listener_->deleted(), ElementsAre("exp-42"));
-  EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
+  EXPECT_THAT(store_.Run("exp-42"),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
 }
 
 TEST_F(PipelineTest, AStreamThatOutlivesItsDeletedRunDoesNotTouchTheNextOne) {
@@ -1070,7 +1076,7 @@ TEST_F(PipelineTest, ARankWhoseAdmissionCouldNotBeCommittedIsNotTakenForConnecte
   Ears ears;
   store_.refuse = true;
   EXPECT_THAT(Open(HelloOf(0, "launch-a", "first"), &ears),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left")));
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left")));
   store_.refuse = false;
   ASSERT_TRUE(listener_->WaitForRound());
   EXPECT_EQ(pipeline_->stats().streams, 0u);
@@ -1082,13 +1088,15 @@ TEST_F(PipelineTest, ARunIsNotDeletedWhileSomethingOfItCannotBeCommitted) {
   ASSERT_TRUE(listener_->WaitForConnected(0));
   store_.refuse = true;
   EXPECT_FALSE(pipeline_->PinRun("exp-42", true).ok());  // stays in the batch
-  EXPECT_THAT(pipeline_->DeleteRun("exp-42"), StatusIs(absl::StatusCode::kResourceExhausted,
-                                                       HasSubstr("'exp-42' cannot be deleted")));
+  EXPECT_THAT(pipeline_->DeleteRun("exp-42"),
+              support::StatusIs(absl::StatusCode::kResourceExhausted,
+                                HasSubstr("'exp-42' cannot be deleted")));
   EXPECT_OK(store_.Run("exp-42"));
   store_.refuse = false;
   EXPECT_OK(pipeline_->DeleteRun("exp-42"));
   ASSERT_TRUE(listener_->WaitForRound());
-  EXPECT_THAT(store_.Run("exp-42"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
+  EXPECT_THAT(store_.Run("exp-42"),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp-42")));
 }
 
 TEST_F(PipelineTest, ARunThatCouldNotBeCommittedStaysInMemory) {
@@ -1100,8 +1108,8 @@ TEST_F(PipelineTest, ARunThatCouldNotBeCommittedStaysInMemory) {
   store_.refuse = true;
   EXPECT_FALSE(Open(HelloOf(0, "launch-a"), &ears).ok());
   ASSERT_TRUE(listener_->WaitForRound());
-  EXPECT_THAT(Open(other, &ears), StatusIs(absl::StatusCode::kResourceExhausted,
-                                           HasSubstr("'exp-42' cannot leave memory")));
+  EXPECT_THAT(Open(other, &ears), support::StatusIs(absl::StatusCode::kResourceExhausted,
+                                                    HasSubstr("'exp-42' cannot leave memory")));
   EXPECT_FALSE(Open(HelloOf(0, "launch-b"), &ears).ok());
   store_.refuse = false;
   ASSERT_TRUE(listener_->WaitForRound());
@@ -1148,7 +1156,7 @@ TEST_F(PipelineTest, AFullQueueRefusesReportsButNotTheEndOfAStream) {
   listener_->Hold();
   EXPECT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
   EXPECT_THAT(stream->Submit(LossReport(2, 1, 1.0), Names(), {}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("holds 1 items")));
+              support::StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("holds 1 items")));
   stream.reset();
   listener_->Release();
   EXPECT_TRUE(listener_->WaitForConnected(0));
@@ -1176,9 +1184,9 @@ TEST_F(PipelineTest, DrainingEndsStreamsAfterTheirAcks) {
   EXPECT_EQ(ears.acked(), 1u);
   EXPECT_EQ(ears.ended().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(stream->Submit(LossReport(2, 1, 1.0), Names(), {}),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
   EXPECT_THAT(Open(HelloOf(1), &ears),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("shutting down")));
 }
 
 // A disk that does not answer: the deadline holds, and what was not committed is not acknowledged.
@@ -1187,12 +1195,14 @@ TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheStoreHangs) {
   ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
   store_.Hang(RefusingStore::Hanging::kWrites);
   ASSERT_OK(stream->Submit(LossReport(1, 0, 1.0), Names(), {}));
-  const absl::Time started = SteadyNow();
+  const absl::Time started = base::SteadyNow();
   EXPECT_THAT(pipeline_->Flush(absl::Milliseconds(50)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("not committed after 50ms")));
+              support::StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                HasSubstr("not committed after 50ms")));
   EXPECT_THAT(pipeline_->Stop(absl::Milliseconds(50)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("not committed after 50ms")));
-  EXPECT_LT(SteadyNow() - started, absl::Seconds(10)) << "it would have waited for ever";
+              support::StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                HasSubstr("not committed after 50ms")));
+  EXPECT_LT(base::SteadyNow() - started, absl::Seconds(10)) << "it would have waited for ever";
   EXPECT_EQ(ears.acked(), 0u);
   // When it answers after all, a later stop ends well.
   store_.Hang(RefusingStore::Hanging::kNothing);
@@ -1203,11 +1213,12 @@ TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheStoreHangs) {
 TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheMediumDoesNotTakeTheLog) {
   store_.Hang(RefusingStore::Hanging::kSyncs);
   PushLosses("a", 0, {1});
-  EXPECT_THAT(pipeline_->Stop(absl::Milliseconds(200)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("everything is committed")));
+  EXPECT_THAT(
+      pipeline_->Stop(absl::Milliseconds(200)),
+      support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("everything is committed")));
   store_.Hang(RefusingStore::Hanging::kNothing);
   EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

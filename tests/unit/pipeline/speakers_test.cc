@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
@@ -31,7 +31,7 @@ class SpeakersTest : public ::testing::Test {
   }
 
   PipelineStats stats_;
-  StoreBatch batch_;
+  store::StoreBatch batch_;
   Speakers speakers_{"exp-42", 3, {}, &stats_};
 };
 
@@ -50,7 +50,8 @@ TEST_F(SpeakersTest, AMarkOnlyRises) {
 TEST_F(SpeakersTest, OneProcessSpeaksForARankAndTheNextBeginsItsOwnCount) {
   ASSERT_OK(Greet(0, "a", 1));
   ASSERT_TRUE(Mark(0, "a", 9));
-  EXPECT_THAT(Greet(0, "b", 2), StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("'a'")));
+  EXPECT_THAT(Greet(0, "b", 2),
+              support::StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("'a'")));
   speakers_.StreamEnded(0, 1);
   EXPECT_EQ(speakers_.connected(), 0u);
   ASSERT_OK_AND_ASSIGN(const Admitted next, Greet(0, "b", 2));
@@ -64,8 +65,9 @@ TEST_F(SpeakersTest, CoordinatesAreFixed) {
   ASSERT_OK(Greet(0, "a", 1));
   v1::Hello moved = RankHello(0, "a");
   moved.mutable_coordinates()->set_tensor(1);
-  EXPECT_THAT(speakers_.Greet(moved, 2, &batch_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("changed its coordinates")));
+  EXPECT_THAT(
+      speakers_.Greet(moved, 2, &batch_),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("changed its coordinates")));
   EXPECT_EQ(speakers_.connected(), 1u);
 }
 
@@ -113,4 +115,4 @@ TEST_F(SpeakersTest, ARestartKnowsMarksAndOutcomes) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::pipeline

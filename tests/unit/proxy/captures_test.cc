@@ -87,7 +87,7 @@ class CapturesTest : public ::testing::Test {
                       const std::vector<std::pair<int64_t, v1::Summary>>& pushed,
                       const std::function<void(v1::Hello&, v1::Report&)>& change = {}) {
     const std::string path = dir_.File(name + ".jsonl");
-    auto writer = CaptureWriter::Create(path);
+    auto writer = capture::CaptureWriter::Create(path);
     EXPECT_OK(writer.status());
     v1::CaptureRecord record;
     v1::Hello& hello = *record.mutable_message()->mutable_hello();
@@ -127,7 +127,7 @@ class CapturesTest : public ::testing::Test {
     return GatherCaptures(paths, *model, options);
   }
 
-  TempDir dir_;
+  support::TempDir dir_;
   Model model_;
 };
 
@@ -185,14 +185,15 @@ TEST_F(CapturesTest, OnlyTheTrainingStepsAskedForCount) {
            [](v1::Hello&, v1::Report& report) { report.set_phase(v1::PHASE_EVAL); },
            [](v1::Hello&, v1::Report& report) { report.set_recomputed(true); }}) {
     EXPECT_THAT(Gather({Capture("none", 0, {{1, LoadOf(a, 0)}}, change)}),
-                StatusIs(absl::StatusCode::kNotFound, HasSubstr("no RouterLoad")));
+                support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("no RouterLoad")));
   }
 }
 
 TEST_F(CapturesTest, WhatContradictsItselfOrTheModelIsRefused) {
   const Choices a(40, 7);
   const auto expect_error = [&](const std::string& path, const std::string& message) {
-    EXPECT_THAT(Gather({path}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+    EXPECT_THAT(Gather({path}),
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   v1::Summary pairs = PairsOf(a, 0);
   pairs.mutable_router_coactivation()->set_tokens(41);

@@ -27,7 +27,7 @@ absl::StatusOr<Model> RecogniseIn(const std::string& directory, const std::strin
 }
 
 absl::StatusOr<Model> RecogniseModel(const SyntheticModel& model, const std::string& more = "") {
-  TempDir dir;
+  support::TempDir dir;
   Write(model, dir.path(), 3);
   return RecogniseIn(dir.path(), more);
 }
@@ -63,17 +63,18 @@ TEST(Recognise, LayersAreWhatConfigAndTensorsAgreeOn) {
             "sigmoid, top 2 within 2 of 4 groups, correction bias, gates renormalised");
   SyntheticModel other = MakeModel("deepseek_v3");
   other.config["first_k_dense_replace"] = 0;
-  EXPECT_THAT(RecogniseModel(other),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer 0: config.json says")));
+  EXPECT_THAT(RecogniseModel(other), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       HasSubstr("layer 0: config.json says")));
 }
 
 TEST(Recognise, UnknownTensorWithTheNumberOfExpertsIsAnErrorUntilAFamilyNamesIt) {
   SyntheticModel model = MakeModel("qwen3_moe");
   model.tensors.push_back(MakeTensor("model.layers.1.mlp.stats.load", "F32", {1, kExperts}));
-  EXPECT_THAT(RecogniseModel(model),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::AllOf(HasSubstr("tensor 'model.layers.1.mlp.stats.load': byte "),
-                                        HasSubstr("has a dimension of 8"))));
+  EXPECT_THAT(
+      RecogniseModel(model),
+      support::StatusIs(absl::StatusCode::kInvalidArgument,
+                        ::testing::AllOf(HasSubstr("tensor 'model.layers.1.mlp.stats.load': byte "),
+                                         HasSubstr("has a dimension of 8"))));
   ASSERT_OK_AND_ASSIGN(const Model known, RecogniseModel(model, R"({"families": [
       {"name": "mine", "model_types": ["qwen3_moe"], "experts": "num_experts",
        "router": "mlp.gate.weight", "expert": ["mlp.experts.{e}.*"],
@@ -89,7 +90,7 @@ TEST(Recognise, UnknownTensorWithTheNumberOfExpertsIsAnErrorUntilAFamilyNamesIt)
 TEST(Recognise, BadModelsSayWhatIsWrong) {
   const auto expect_error = [](const SyntheticModel& model, const std::string& message) {
     EXPECT_THAT(RecogniseModel(model),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   SyntheticModel model = MakeModel("mixtral");
   model.config["model_type"] = "llama";
@@ -127,7 +128,7 @@ TEST(Recognise, BadModelsSayWhatIsWrong) {
 TEST(Checkpoint, BadDirectoriesSayWhatIsWrong) {
   const std::string index = "model.safetensors.index.json";
   const auto expect_error = [&](auto change, const std::string& message) {
-    TempDir dir;
+    support::TempDir dir;
     Write(MakeModel("mixtral"), dir.path(), 2);
     auto json = nlohmann::json::parse(ReadText(dir.File(index)));
     change(dir, json["weight_map"]);
@@ -183,7 +184,7 @@ TEST(Families, BadTablesNameTheRow) {
            {R"({"families": [{"name": "a", "rooter": "b"}]})", "family 0 (from 0): unknown key"},
            {R"({"families": [{"name": "a"}]})", "needs name, model_types, experts and router"}}) {
     EXPECT_THAT(families.Add("f", text),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   }
 }
 

@@ -88,7 +88,7 @@ class ReportTest : public ::testing::Test {
     return MakeReport(*source, *proxy, plan_, *opened, [](uint64_t, const std::string&) {});
   }
 
-  TempDir dir_;
+  support::TempDir dir_;
   Plan plan_;
 };
 
@@ -162,14 +162,16 @@ TEST_F(ReportTest, AProxyThatIsNotWhatThePlanGivesIsNamedByByte) {
   std::string bad = good;
   bad[tensor.begin] ^= 1;
   WriteText(path, bad);
-  EXPECT_THAT(Make(), StatusIs(absl::StatusCode::kDataLoss,
-                               HasSubstr(absl::StrCat("tensor '", tensor.name, "': byte ",
-                                                      tensor.begin, ": is not what the source"))));
+  EXPECT_THAT(Make(),
+              support::StatusIs(absl::StatusCode::kDataLoss,
+                                HasSubstr(absl::StrCat("tensor '", tensor.name, "': byte ",
+                                                       tensor.begin, ": is not what the source"))));
   WriteText(path, good);
   EXPECT_OK(Make().status());
   const std::string config = ReadText(dir_.File("out/config.json"));
   WriteText(dir_.File("out/config.json"), config + " ");
-  EXPECT_THAT(Make(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("config.json: is not what")));
+  EXPECT_THAT(Make(), support::StatusIs(absl::StatusCode::kDataLoss,
+                                        HasSubstr("config.json: is not what")));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<Header> HeaderOf(const std::string& bytes) {
-  TempDir dir;
+  support::TempDir dir;
   WriteText(dir.File("f"), bytes);
   absl::StatusOr<InputFile> file = InputFile::Open(dir.File("f"));
   if (!file.ok()) return file.status();
@@ -90,19 +90,21 @@ TEST(Safetensors, BadHeadersNameTensorAndByte) {
   };
   for (const BadCase& bad : cases) {
     EXPECT_THAT(HeaderOf(EncodeRaw(bad.header, std::string(bad.data, 'x'))),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(bad.message)))
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(bad.message)))
         << bad.header;
   }
 }
 
 TEST(Safetensors, ALengthThatCannotBeIsRefusedBeforeItIsRead) {
-  EXPECT_THAT(HeaderOf("1234567"), StatusIs(absl::StatusCode::kInvalidArgument,
-                                            HasSubstr("byte 7: the file ends in the header's")));
+  EXPECT_THAT(HeaderOf("1234567"),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("byte 7: the file ends in the header's")));
   EXPECT_THAT(HeaderOf(std::string("\x03\0\0\0\0\0\0\0{}", 10)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the header's length is 3, the file has 10 bytes")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("the header's length is 3, the file has 10 bytes")));
   EXPECT_THAT(HeaderOf(std::string(8, '\xFF')),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 100000000 is read")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("at most 100000000 is read")));
 }
 
 TEST(Safetensors, EveryTruncationIsAnError) {
@@ -114,7 +116,7 @@ TEST(Safetensors, EveryTruncationIsAnError) {
 }
 
 TEST(OutputFile, AppearsOnlyWhenCommitted) {
-  TempDir dir;
+  support::TempDir dir;
   WriteText(dir.File("in"), "0123456789");
   ASSERT_OK_AND_ASSIGN(const InputFile in, InputFile::Open(dir.File("in")));
   {
@@ -127,7 +129,8 @@ TEST(OutputFile, AppearsOnlyWhenCommitted) {
   ASSERT_OK_AND_ASSIGN(OutputFile out, OutputFile::Create(dir.File("out")));
   ASSERT_OK(out.Append("x"));
   ASSERT_OK(out.AppendRange(in, 3, 4));
-  EXPECT_THAT(out.AppendRange(in, 8, 4), StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("in")));
+  EXPECT_THAT(out.AppendRange(in, 8, 4),
+              support::StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("in")));
   ASSERT_OK(out.Commit());
   EXPECT_EQ(ReadText(dir.File("out")).substr(0, 5), "x3456");
   EXPECT_FALSE(std::filesystem::exists(dir.File("out.tmp")));

@@ -339,12 +339,12 @@ TEST(SelectLayer, WhatTheCalibrationLacksIsNamed) {
   SelectOptions options;
   options.keep = 4;
   std::vector<std::string> warnings;
-  EXPECT_THAT(
-      SelectLayer(3, router, &stats, 1, options, &warnings),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer 3 has no coactivation")));
+  EXPECT_THAT(SelectLayer(3, router, &stats, 1, options, &warnings),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("layer 3 has no coactivation")));
   options.selector = "gate-mass";
   EXPECT_THAT(SelectLayer(3, router, &stats, 1, options, &warnings),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no gate_sum")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no gate_sum")));
 }
 
 // A calibration file of a layer; `top_k` 2.
@@ -373,7 +373,7 @@ std::string EncodeCalibration(const LayerStats& stats, const std::string& expert
 }
 
 TEST(Select, SameInputsGiveTheSamePlanAndFilesAdd) {
-  TempDir dir;
+  support::TempDir dir;
   Write(MakeModel("qwen3_moe"), dir.path(), 2);
   ASSERT_OK_AND_ASSIGN(const Families families, Families::Builtin());
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, OpenCheckpoint(dir.path()));
@@ -399,16 +399,17 @@ TEST(Select, SameInputsGiveTheSamePlanAndFilesAdd) {
 
   options.keep = 1;
   EXPECT_THAT(Select(checkpoint, model, once, options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fewer than top-k")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fewer than top-k")));
   WriteText(dir.File("other"), EncodeCalibration(stats, "16"));
-  EXPECT_THAT(Calibration::Open({dir.File("other")}, model),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the metadata's experts is '16', the checkpoint needs '8'")));
+  EXPECT_THAT(
+      Calibration::Open({dir.File("other")}, model),
+      support::StatusIs(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("the metadata's experts is '16', the checkpoint needs '8'")));
   stats.frequency(0) += 1;
   WriteText(dir.File("bad"), EncodeCalibration(stats, "8"));
   ASSERT_OK_AND_ASSIGN(const Calibration bad, Calibration::Open({dir.File("bad")}, model));
-  EXPECT_THAT(bad.Load(0), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    HasSubstr("layer 0: frequencies add to 1801")));
+  EXPECT_THAT(bad.Load(0), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("layer 0: frequencies add to 1801")));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST(Slice, EveryFamilyKeepsTheBytesOfTheKeptExperts) {
   for (const std::string& kind : ModelKinds()) {
     for (const size_t shards : {1u, 3u}) {
       SCOPED_TRACE(absl::StrCat(kind, " in ", shards));
-      TempDir dir;
+      support::TempDir dir;
       std::filesystem::create_directory(dir.File("in"));
       const SyntheticModel synthetic = MakeCuttable(kind);
       Write(synthetic, dir.File("in"), shards);
@@ -173,7 +173,7 @@ TEST(Slice, EveryFamilyKeepsTheBytesOfTheKeptExperts) {
 TEST(Slice, AllExpertsGiveTheSourceByteForByte) {
   for (const std::string& kind : ModelKinds()) {
     SCOPED_TRACE(kind);
-    TempDir dir;
+    support::TempDir dir;
     std::filesystem::create_directory(dir.File("in"));
     Write(MakeModel(kind), dir.File("in"), 2);
     ASSERT_OK(SliceTo(dir.File("in"), dir.File("out"), {0, 1, 2, 3, 4, 5, 6, 7}).status());
@@ -185,7 +185,7 @@ TEST(Slice, AllExpertsGiveTheSourceByteForByte) {
 
 TEST(Slice, AShardWithoutExpertsIsTheSameFileAndOneOfDroppedExpertsIsGone) {
   SyntheticModel model = MakeModel("mixtral");
-  TempDir dir;
+  support::TempDir dir;
   std::filesystem::create_directory(dir.File("in"));
   // By what the tensors are: no expert, experts 0 to 3, experts 4 to 7.
   std::vector<SyntheticTensor> parts[3];
@@ -222,7 +222,7 @@ TEST(Slice, NamesInTheQuantisationFollowTheExperts) {
         "model.layers.0.mlp.experts.2", "model.layers.1.mlp.experts.7.down_proj"}},
       {"bits", {{"model.layers.1.mlp.experts.3.up_proj", 8}, {"model.layers.1.mlp.experts.0", 4}}},
       {"pattern", {"re:.*experts.5.*"}}};
-  TempDir dir;
+  support::TempDir dir;
   std::filesystem::create_directory(dir.File("in"));
   Write(model, dir.File("in"), 1);
   ASSERT_OK_AND_ASSIGN(const Opened source, Open(dir.File("in")));
@@ -240,7 +240,7 @@ TEST(Slice, NamesInTheQuantisationFollowTheExperts) {
 }
 
 TEST(Slice, PredictionLayersMayBeLeftOut) {
-  TempDir dir;
+  support::TempDir dir;
   std::filesystem::create_directory(dir.File("in"));
   Write(MakeCuttable("deepseek_v3"), dir.File("in"), 2);
   SliceOptions options;
@@ -255,31 +255,33 @@ TEST(Slice, PredictionLayersMayBeLeftOut) {
 }
 
 TEST(Slice, GateScalesAreWrittenWhereGatesGrow) {
-  TempDir dir;
+  support::TempDir dir;
   std::filesystem::create_directory(dir.File("in"));
   Write(MakeModel("olmoe"), dir.File("in"), 1);
   ASSERT_OK_AND_ASSIGN(const Opened source, Open(dir.File("in")));
   Plan plan = MakePlan(source, {0, 1, 2, 3});
   SliceOptions options;
   options.gate_rescale = true;
-  EXPECT_THAT(Slice(source.checkpoint, source.model, plan, options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no kept_probability")));
+  EXPECT_THAT(
+      Slice(source.checkpoint, source.model, plan, options),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no kept_probability")));
   plan.layers[0].kept_probability = 0.75;
   plan.layers[1].kept_probability = 0.5;
   ASSERT_OK_AND_ASSIGN(const Cut cut, Slice(source.checkpoint, source.model, plan, options));
   EXPECT_EQ(nlohmann::json::parse(cut.texts[0].second)["foreshock_gate_scale"],
             (nlohmann::json{{"0", 0.75}, {"1", 0.5}}));
-  TempDir other;
+  support::TempDir other;
   Write(MakeModel("mixtral"), other.path(), 1);
   ASSERT_OK_AND_ASSIGN(const Opened mixtral, Open(other.path()));
-  EXPECT_THAT(Slice(mixtral.checkpoint, mixtral.model, MakePlan(mixtral, {0, 1, 2, 3}), options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not renormalised grow")));
+  EXPECT_THAT(
+      Slice(mixtral.checkpoint, mixtral.model, MakePlan(mixtral, {0, 1, 2, 3}), options),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not renormalised grow")));
 }
 
 TEST(Slice, RowsThatEndInsideAByteAreRefused) {
   const Tensor tensor{"t", "F4", {8, 3}, 100, 112};
-  EXPECT_THAT(RowRanges(tensor, 8, {0}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no whole number of bytes")));
+  EXPECT_THAT(RowRanges(tensor, 8, {0}), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                           HasSubstr("no whole number of bytes")));
   ASSERT_OK_AND_ASSIGN(const auto ranges, RowRanges({"t", "F4", {8, 4}, 100, 116}, 8, {1, 2, 5}));
   ASSERT_EQ(ranges.size(), 2u);
   EXPECT_EQ(ranges[0].begin, 102u);
@@ -288,7 +290,7 @@ TEST(Slice, RowsThatEndInsideAByteAreRefused) {
 }
 
 TEST(Slice, APlanOfAnotherCheckpointIsRefused) {
-  TempDir dir;
+  support::TempDir dir;
   Write(MakeCuttable("deepseek_v3"), dir.path(), 1);
   ASSERT_OK_AND_ASSIGN(const Opened source, Open(dir.path()));
   const Plan good = MakePlan(source, {0, 1, 4, 5});
@@ -296,7 +298,7 @@ TEST(Slice, APlanOfAnotherCheckpointIsRefused) {
     Plan plan = good;
     change(plan);
     EXPECT_THAT(Slice(source.checkpoint, source.model, plan, {}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   expect_error([](Plan& p) { p.model_type = "mixtral"; }, "its model_type is mixtral");
   expect_error([](Plan& p) { p.experts = 16; }, "its experts is 16");
@@ -313,7 +315,7 @@ TEST(Slice, APlanOfAnotherCheckpointIsRefused) {
 }
 
 TEST(Plan, WhatIsWrittenReadsBackTheSame) {
-  TempDir dir;
+  support::TempDir dir;
   Write(MakeModel("qwen3_moe"), dir.path(), 1);
   ASSERT_OK_AND_ASSIGN(const Opened source, Open(dir.path()));
   ASSERT_OK_AND_ASSIGN(const Calibration none, Calibration::Open({}, source.model));
@@ -362,8 +364,8 @@ TEST(Plan, BadPlansNameTheKey) {
     const std::string bad = absl::StrReplaceAll(good, {{from, to}});
     ASSERT_NE(bad, good) << from;
     EXPECT_THAT(ParsePlan("p", bad),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(::testing::StartsWith("p: "), HasSubstr(message))))
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  AllOf(::testing::StartsWith("p: "), HasSubstr(message))))
         << bad;
   }
 }
@@ -389,7 +391,7 @@ class AssembleTest : public ::testing::Test {
     return status;
   }
 
-  TempDir dir_;
+  support::TempDir dir_;
 };
 
 TEST_F(AssembleTest, AFailedWriteLeavesNoOutputAndTheNextAttemptGoesOn) {
@@ -451,8 +453,8 @@ TEST_F(AssembleTest, AnOutputThatLacksTheLastStepIsFinished) {
   EXPECT_EQ(Files(dir_.File("whole")), whole);
   // Of another cut it is somebody's proxy.
   WriteText(dir_.File("whole/slice.identity"), "another");
-  EXPECT_THAT(Run("whole").status(),
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("exists; a proxy is written")));
+  EXPECT_THAT(Run("whole").status(), support::StatusIs(absl::StatusCode::kAlreadyExists,
+                                                       HasSubstr("exists; a proxy is written")));
 }
 
 TEST_F(AssembleTest, WhatIsInTheWayIsNamed) {

@@ -22,7 +22,7 @@ class StoredTest : public ::testing::Test {
   StoredTest() {
     std::filesystem::create_directory(dir_.File("model"));
     Write(MakeModel("qwen3_moe"), dir_.File("model"), 1);
-    StoreBatch batch;
+    store::StoreBatch batch;
     batch.runs.emplace_back().set_name("r");
     for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
       batch.attempts.push_back({.run = "r"});
@@ -32,8 +32,8 @@ class StoredTest : public ::testing::Test {
     EXPECT_OK(Writable()->Write(batch));
   }
 
-  std::unique_ptr<Store> Writable() {
-    auto store = OpenStore({.directory = dir_.File("store")});
+  std::unique_ptr<store::Store> Writable() {
+    auto store = store::OpenStore({.directory = dir_.File("store")});
     EXPECT_OK(store.status());
     return *std::move(store);
   }
@@ -52,7 +52,7 @@ class StoredTest : public ::testing::Test {
   }
 
   void Keep(uint32_t attempt, const model::CoactivationRow& row) {
-    StoreBatch batch;
+    store::StoreBatch batch;
     batch.coactivation.push_back({.run = "r", .attempt = attempt, .row = row});
     EXPECT_OK(Writable()->Write(batch));
   }
@@ -67,7 +67,7 @@ class StoredTest : public ::testing::Test {
     return GatherStored(dir_.File("store"), run, attempt, *model);
   }
 
-  TempDir dir_;
+  support::TempDir dir_;
 };
 
 TEST_F(StoredTest, TheSumsOfTheNewestAttemptThatHasSome) {
@@ -96,38 +96,40 @@ TEST_F(StoredTest, TheSumsOfTheNewestAttemptThatHasSome) {
 }
 
 TEST_F(StoredTest, WhatTheStoreLacksIsSaid) {
-  EXPECT_THAT(
-      Gather("r"),
-      StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("run 'r' has no sums of RouterCoactivation in the store: its ranks "
-                         "pushed no RouterLoad either")));
-  StoreBatch batch;
-  ClosedStep step;
+  EXPECT_THAT(Gather("r"),
+              support::StatusIs(
+                  absl::StatusCode::kNotFound,
+                  HasSubstr("run 'r' has no sums of RouterCoactivation in the store: its ranks "
+                            "pushed no RouterLoad either")));
+  store::StoreBatch batch;
+  model::ClosedStep step;
   step.run = "r";
   step.row.attempt = 1;
-  step.samples.push_back({{"load.share", 0, Unit::kExpert, 0, ""}, 0.5, 0});
+  step.samples.push_back({{"load.share", 0, model::Unit::kExpert, 0, ""}, 0.5, 0});
   batch.steps.push_back(step);
   EXPECT_OK(Writable()->Write(batch));
-  EXPECT_THAT(Gather("r"), StatusIs(absl::StatusCode::kNotFound,
-                                    HasSubstr("the store keeps the shares of each step")));
+  EXPECT_THAT(Gather("r"), support::StatusIs(absl::StatusCode::kNotFound,
+                                             HasSubstr("the store keeps the shares of each step")));
   Keep(1, Chain(0, 10));
-  EXPECT_THAT(Gather("r", 2),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("attempt 2 of run 'r' has no sums")));
-  EXPECT_THAT(Gather("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("r")));
+  EXPECT_THAT(Gather("r", 2), support::StatusIs(absl::StatusCode::kNotFound,
+                                                HasSubstr("attempt 2 of run 'r' has no sums")));
+  EXPECT_THAT(Gather("nobody"), support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("r")));
 }
 
 TEST_F(StoredTest, SumsOfAnotherModelAreRefused) {
   model::CoactivationRow row = Chain(0, 10);
   row.set_experts(kExperts + 1);
   Keep(1, row);
-  EXPECT_THAT(Gather("r"), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    HasSubstr("layer 0: RouterCoactivation is of 9 experts, the "
-                                              "checkpoint has 8")));
+  EXPECT_THAT(Gather("r"),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("layer 0: RouterCoactivation is of 9 experts, the "
+                                          "checkpoint has 8")));
   row = Chain(0, 10);
   row.set_tokens(71);  // of another top-k
   Keep(1, row);
-  EXPECT_THAT(Gather("r"), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    HasSubstr("not those of 71 tokens with 2 experts each")));
+  EXPECT_THAT(Gather("r"),
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("not those of 71 tokens with 2 experts each")));
   Keep(1, Chain(7, 10));
   Keep(1, Chain(0, 10));
   EXPECT_OK(Gather("r").status());

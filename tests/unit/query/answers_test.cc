@@ -7,7 +7,7 @@
 #include "tests/support/stored_run.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
 using ::testing::AllOf;
@@ -18,9 +18,9 @@ using ::testing::Not;
 class AnswersTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    StoreRun("exp-1", 100, store_.get());
-    StoreRun("exp-2", 200, store_.get());
-    StoreRun("other", 300, store_.get());
+    support::StoreRun("exp-1", 100, store_.get());
+    support::StoreRun("exp-2", 200, store_.get());
+    support::StoreRun("other", 300, store_.get());
   }
 
   // Every response of a query.
@@ -42,9 +42,9 @@ class AnswersTest : public ::testing::Test {
     return request;
   }
 
-  std::unique_ptr<Store> store_ = NewMemoryStore();
-  FakeLiveState live_;
-  Answers answers_{store_.get(), &live_, FakeBacktest};
+  std::unique_ptr<store::Store> store_ = support::NewMemoryStore();
+  support::FakeLiveState live_;
+  Answers answers_{store_.get(), &live_, support::FakeBacktest};
 };
 
 TEST_F(AnswersTest, ListsRunsNewestFirstByPrefix) {
@@ -86,8 +86,9 @@ TEST_F(AnswersTest, ARunWithoutConnectionsOrGoodbyeIsSilent) {
 }
 
 TEST_F(AnswersTest, AnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
-  const auto named = StatusIs(absl::StatusCode::kNotFound,
-                              AllOf(HasSubstr("nope"), HasSubstr("exp-1"), HasSubstr("other")));
+  const auto named =
+      support::StatusIs(absl::StatusCode::kNotFound,
+                        AllOf(HasSubstr("nope"), HasSubstr("exp-1"), HasSubstr("other")));
   v1::GetRunRequest run;
   run.set_run("nope");
   EXPECT_THAT(answers_.GetRun(run), named);
@@ -107,12 +108,12 @@ TEST_F(AnswersTest, AnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
   events.set_run("nope");
   EXPECT_THAT(answers_.ListEvents(events), named);
   EXPECT_THAT(answers_.ListEvents({}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run: required")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run: required")));
 }
 
 TEST_F(AnswersTest, ListsIndicatorsOfTheCatalogue) {
   ASSERT_OK_AND_ASSIGN(const v1::ListIndicatorsResponse response, answers_.ListIndicators({}));
-  ASSERT_EQ(static_cast<size_t>(response.indicators_size()), Indicators().size());
+  ASSERT_EQ(static_cast<size_t>(response.indicators_size()), model::Indicators().size());
   for (const v1::Indicator& indicator : response.indicators()) {
     EXPECT_THAT(indicator.storage(), ::testing::AnyOf("f32", "f64", "i64"));
     EXPECT_GE(indicator.version(), 1u);
@@ -162,7 +163,7 @@ TEST_F(AnswersTest, SaysWhatIsWrongWithASelector) {
     request.mutable_selector()->set_run("exp-1");
     c.set(request.mutable_selector());
     EXPECT_THAT(answers_.ListSeries(request),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+                support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
   }
 }
 
@@ -176,7 +177,7 @@ TEST_F(AnswersTest, LimitsSeriesAndSaysSo) {
   EXPECT_TRUE(answers_.ListSeries(request)->truncated());
   request.set_limit(Answers::kSeriesMax + 1);
   EXPECT_THAT(answers_.ListSeries(request),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1000000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1000000")));
 }
 
 TEST_F(AnswersTest, PointsFollowTheLiveLineage) {
@@ -286,8 +287,8 @@ TEST_F(AnswersTest, AContinuationOfItsOwnMakingOnly) {
   v1::QueryPointsRequest request = Loss();
   for (const char* text : {"x", "1,2,3", "a,-1,0,0,train.loss,", "1,-1,0,b,train.loss,"}) {
     request.set_continuation(text);
-    EXPECT_THAT(Points(request),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("truncated answer")));
+    EXPECT_THAT(Points(request), support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                   HasSubstr("truncated answer")));
   }
   // Of a series that has gone meanwhile: the next one.
   request.set_continuation("5,-1,0,0,train.aaa,");
@@ -364,10 +365,11 @@ TEST_F(AnswersTest, MatchersNarrowSeries) {
   EXPECT_EQ(count({"indicator!~\"train\\..*\"", "layer!=0"}), 4);
   EXPECT_EQ(count({"unit_name=x"}), 0);
   request.mutable_selector()->add_matchers("head=1");
-  EXPECT_THAT(answers_.ListSeries(request),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("matcher on 'head': the labels of a series are indicator, layer, "
-                                 "unit, unit_id, unit_name")));
+  EXPECT_THAT(
+      answers_.ListSeries(request),
+      support::StatusIs(absl::StatusCode::kInvalidArgument,
+                        HasSubstr("matcher on 'head': the labels of a series are indicator, layer, "
+                                  "unit, unit_id, unit_name")));
 }
 
 TEST_F(AnswersTest, MatchersNarrowRuns) {
@@ -382,12 +384,13 @@ TEST_F(AnswersTest, MatchersNarrowRuns) {
   EXPECT_EQ(answers_.ListRuns(request)->runs_size(), 0);
   request.add_matchers("~");
   EXPECT_THAT(answers_.ListRuns(request),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("matcher '~'")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("matcher '~'")));
 }
 
 TEST_F(AnswersTest, LongSeriesComeInBoundedPieces) {
-  StoreBatch batch;
-  for (int64_t step = 100; step < 3500; ++step) batch.steps.push_back(StoredStep("exp-1", 2, step));
+  store::StoreBatch batch;
+  for (int64_t step = 100; step < 3500; ++step)
+    batch.steps.push_back(support::StoredStep("exp-1", 2, step));
   model::AttemptRow attempt;
   attempt.set_number(2);
   attempt.set_first_step(60);
@@ -414,16 +417,20 @@ TEST_F(AnswersTest, LongSeriesComeInBoundedPieces) {
 TEST_F(AnswersTest, RefusesRangesAndAttemptsThatCannotBe) {
   v1::QueryPointsRequest request = Loss();
   request.set_first_step(-1);
-  EXPECT_THAT(Points(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("-1")));
+  EXPECT_THAT(Points(request),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("-1")));
   request.set_first_step(5);
   request.set_last_step(4);
-  EXPECT_THAT(Points(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("5 to 4")));
+  EXPECT_THAT(Points(request),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("5 to 4")));
   request.set_last_step(5);
   request.set_attempt(7);
-  EXPECT_THAT(Points(request), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there are 1, 2")));
+  EXPECT_THAT(Points(request),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("there are 1, 2")));
   request.clear_attempt();
   request.set_limit(Answers::kPointsMax + 1);
-  EXPECT_THAT(Points(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("limit")));
+  EXPECT_THAT(Points(request),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("limit")));
 }
 
 TEST_F(AnswersTest, ListsStepsOfTheLineage) {
@@ -464,7 +471,7 @@ TEST_F(AnswersTest, ListsAlertsFiringFirstThenNewest) {
   EXPECT_THAT(ids(request), ElementsAre("exp-1/firing", "exp-2/firing", "other/firing"));
   request.set_state(static_cast<v1::AlertState>(9));
   EXPECT_THAT(answers_.ListAlerts(request),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("state 9")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("state 9")));
 }
 
 TEST_F(AnswersTest, ListsEventsByStep) {
@@ -505,13 +512,16 @@ TEST_F(AnswersTest, StatusAndRulesComeFromTheLiveState) {
 
 // Points that retention has made coarser are not silently missing.
 TEST(AnswersOfACoarserRunTest, SayFromWhichStepOnPointsAreRaw) {
-  const TempDir directory;
-  ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = directory.File("data")}));
-  ASSERT_NO_FATAL_FAILURE(FillRun(
-      {.name = "r", .last_step = 6'000, .series = 2, .last_time = kFilledNow}, store.get()));
-  ASSERT_OK(store->Retain({.raw_steps = 1'000}, kFilledNow, {.go_on = [] { return true; }}));
-  const FakeLiveState live;
-  const Answers answers(store.get(), &live, FakeBacktest);
+  const support::TempDir directory;
+  ASSERT_OK_AND_ASSIGN(const auto store,
+                       store::OpenDiskStore({.directory = directory.File("data")}));
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(
+      {.name = "r", .last_step = 6'000, .series = 2, .last_time = support::kFilledNow},
+      store.get()));
+  ASSERT_OK(
+      store->Retain({.raw_steps = 1'000}, support::kFilledNow, {.go_on = [] { return true; }}));
+  const support::FakeLiveState live;
+  const Answers answers(store.get(), &live, support::FakeBacktest);
   v1::QueryPointsRequest request;
   request.mutable_selector()->set_run("r");
   const auto first = [&]() -> v1::QueryPointsResponse {
@@ -540,4 +550,4 @@ TEST(AnswersOfACoarserRunTest, SayFromWhichStepOnPointsAreRaw) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::query

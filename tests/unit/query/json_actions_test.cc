@@ -3,7 +3,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::query {
 namespace {
 
 using ::testing::AllOf;
@@ -35,19 +35,19 @@ class JsonActionsTest : public ::testing::Test {
         &server_);
     Start();
   }
-  HttpReply Post(const std::string& path, const std::string& body,
-                 const std::string& type = kJson) {
-    return HttpCall(address_, "POST", path, body, type);
+  support::HttpReply Post(const std::string& path, const std::string& body,
+                          const std::string& type = kJson) {
+    return support::HttpCall(address_, "POST", path, body, type);
   }
 
-  HttpServer server_{{.listen = "127.0.0.1:0"}};
+  http::HttpServer server_{{.listen = "127.0.0.1:0"}};
   std::string address_;
   std::string asked_;
 };
 
 TEST_F(JsonActionsTest, EachPathTakesItsMessage) {
   StartWithActions();
-  HttpReply reply =
+  support::HttpReply reply =
       Post("/api/v1/alerts/acknowledge", R"({"id": "a1", "by": "ada", "why": "<b>"})");
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.body, HasSubstr(R"({"alert":{"id":"a1")"));
@@ -67,12 +67,12 @@ TEST_F(JsonActionsTest, WhatIsNoSuchJsonChangesNothing) {
   const std::string good = R"({"id": "a1", "by": "ada"})";
   for (const char* type : {"Content-Type: text/plain\r\n", "",
                            "Content-Type: application/x-www-form-urlencoded\r\n"}) {
-    const HttpReply reply = Post("/api/v1/alerts/acknowledge", good, type);
+    const support::HttpReply reply = Post("/api/v1/alerts/acknowledge", good, type);
     EXPECT_EQ(reply.status, 400) << type;
     EXPECT_THAT(reply.body, HasSubstr("allowed is application/json"));
   }
   for (const char* body : {"", "{", "[]", R"({"id": 3, "to": "x"})", R"({"id": ["a"]})", "\xff"}) {
-    const HttpReply reply = Post("/api/v1/alerts/acknowledge", body);
+    const support::HttpReply reply = Post("/api/v1/alerts/acknowledge", body);
     EXPECT_EQ(reply.status, 400) << body;
     EXPECT_THAT(reply.body, AllOf(HasSubstr("INVALID_ARGUMENT"),
                                   HasSubstr("foreshock.v1.AcknowledgeAlertRequest")));
@@ -80,7 +80,7 @@ TEST_F(JsonActionsTest, WhatIsNoSuchJsonChangesNothing) {
   EXPECT_EQ(asked_, "");
   // And what the action refuses is handed on.
   EXPECT_THAT(Post("/api/v1/alerts/acknowledge", "{}").body, HasSubstr("by: required"));
-  EXPECT_EQ(HttpGet(address_, "/api/v1/alerts/acknowledge").status, 405);
+  EXPECT_EQ(support::HttpGet(address_, "/api/v1/alerts/acknowledge").status, 405);
 }
 
 TEST_F(JsonActionsTest, RefusedTheySayHowElse) {
@@ -88,11 +88,11 @@ TEST_F(JsonActionsTest, RefusedTheySayHowElse) {
   Start();
   for (const char* path :
        {"/api/v1/alerts/acknowledge", "/api/v1/silences", "/api/v1/silences/expire"}) {
-    const HttpReply reply = Post(path, "{}");
+    const support::HttpReply reply = Post(path, "{}");
     EXPECT_EQ(reply.status, 403) << path;
     EXPECT_THAT(reply.body, AllOf(HasSubstr("http.actions"), HasSubstr("foreshock alerts")));
   }
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::query

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 namespace {
 
 using ::testing::ElementsAre;
@@ -49,8 +49,9 @@ std::vector<std::string> SeriesOf(const std::vector<EncodedRequest>& requests) {
   return all;
 }
 
-ExportedFamily Gauge(const std::string& name, std::vector<ExportedSample> samples) {
-  for (ExportedSample& sample : samples) sample.name = name;
+exporter::ExportedFamily Gauge(const std::string& name,
+                               std::vector<exporter::ExportedSample> samples) {
+  for (exporter::ExportedSample& sample : samples) sample.name = name;
   return {.name = name, .help = "what it is", .samples = std::move(samples)};
 }
 
@@ -69,9 +70,9 @@ TEST(SampleEncoderTest, LabelsAreSortedAndExternalOnesGiveWay) {
 TEST(SampleEncoderTest, WhatIsNotThereAnyMoreEndsOnce) {
   SampleEncoder encoder({});
   const auto a = [](double value) {
-    return ExportedSample{.labels = {{"run", "a"}}, .value = value};
+    return exporter::ExportedSample{.labels = {{"run", "a"}}, .value = value};
   };
-  const ExportedSample b{.labels = {{"run", "b"}}, .value = 7};
+  const exporter::ExportedSample b{.labels = {{"run", "b"}}, .value = 7};
   (void)encoder.Encode({Gauge("steps", {a(1), b})}, kStart);
   EXPECT_THAT(SeriesOf(encoder.Encode({Gauge("steps", {a(2)})}, kStart + absl::Seconds(15))),
               UnorderedElementsAre("__name__=steps run=a : 2", "__name__=steps run=b : stale"));
@@ -85,7 +86,7 @@ TEST(SampleEncoderTest, WhatIsNotThereAnyMoreEndsOnce) {
 
 TEST(SampleEncoderTest, ManySeriesAreSeveralRequestsAndNoneIsLost) {
   constexpr size_t kSeries = 2 * SampleEncoder::kSamplesPerRequest + 1;
-  std::vector<ExportedSample> samples;
+  std::vector<exporter::ExportedSample> samples;
   for (size_t i = 0; i < kSeries; ++i) {
     samples.push_back({.labels = {{"layer", absl::StrCat(i)}}, .value = static_cast<double>(i)});
   }
@@ -98,8 +99,8 @@ TEST(SampleEncoderTest, ManySeriesAreSeveralRequestsAndNoneIsLost) {
 
 TEST(SampleEncoderTest, TypesAndHelpComeAtFirstAndOnceAMinute) {
   SampleEncoder encoder({});
-  ExportedFamily counter = Gauge("n_total", {{.value = 1}});
-  counter.type = ExportedFamily::Type::kCounter;
+  exporter::ExportedFamily counter = Gauge("n_total", {{.value = 1}});
+  counter.type = exporter::ExportedFamily::Type::kCounter;
   const auto metadata_of = [&](absl::Duration after) {
     std::vector<std::string> all;
     for (const EncodedRequest& request : encoder.Encode({counter}, kStart + after)) {
@@ -116,4 +117,4 @@ TEST(SampleEncoderTest, TypesAndHelpComeAtFirstAndOnceAMinute) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::remote_write {
 namespace {
 
 using ::testing::ElementsAre;
@@ -13,17 +13,17 @@ using ::testing::ElementsAre;
 const absl::Time kBegin = absl::FromUnixSeconds(1'800'000'000);
 
 // Answers as it is told, then with 204.
-class FakePoster final : public HttpPoster {
+class FakePoster final : public notify::HttpPoster {
  public:
-  absl::StatusOr<HttpAnswer> Post(const std::string&, const std::vector<std::string>&,
-                                  const std::string& body) override {
+  absl::StatusOr<notify::HttpAnswer> Post(const std::string&, const std::vector<std::string>&,
+                                          const std::string& body) override {
     bodies.push_back(body);
-    if (answers.empty()) return HttpAnswer{.status = 204};
-    const absl::StatusOr<HttpAnswer> answer = answers.front();
+    if (answers.empty()) return notify::HttpAnswer{.status = 204};
+    const absl::StatusOr<notify::HttpAnswer> answer = answers.front();
     answers.pop_front();
     return answer;
   }
-  std::deque<absl::StatusOr<HttpAnswer>> answers;
+  std::deque<absl::StatusOr<notify::HttpAnswer>> answers;
   std::vector<std::string> bodies;
 };
 
@@ -58,8 +58,8 @@ TEST_F(SendQueueTest, SendsInOrderAndHasNothingMoreToDo) {
 }
 
 TEST_F(SendQueueTest, WhatIsNotTakenNowWaitsLongerEachTimeAndComesFirst) {
-  poster_->answers = {absl::UnavailableError("no answer"), HttpAnswer{.status = 500},
-                      HttpAnswer{.status = 429, .retry_after = absl::Seconds(60)}};
+  poster_->answers = {absl::UnavailableError("no answer"), notify::HttpAnswer{.status = 500},
+                      notify::HttpAnswer{.status = 429, .retry_after = absl::Seconds(60)}};
   Add("a");
   EXPECT_EQ(queue_->Turn(kBegin), kBegin + absl::Seconds(1));
   Add("b");
@@ -79,7 +79,7 @@ TEST_F(SendQueueTest, WhatIsNotTakenNowWaitsLongerEachTimeAndComesFirst) {
 TEST_F(SendQueueTest, NeverWaitsVeryLongByItself) {
   absl::Time now = kBegin;
   Add("a");
-  for (int i = 0; i < 20; ++i) poster_->answers.push_back(HttpAnswer{.status = 503});
+  for (int i = 0; i < 20; ++i) poster_->answers.push_back(notify::HttpAnswer{.status = 503});
   for (int i = 0; i < 20; ++i) {
     const absl::Time next = queue_->Turn(now);
     EXPECT_LE(next - now, absl::Seconds(30));
@@ -88,7 +88,7 @@ TEST_F(SendQueueTest, NeverWaitsVeryLongByItself) {
 }
 
 TEST_F(SendQueueTest, WhatIsRefusedForGoodIsDroppedAndTheNextIsSent) {
-  poster_->answers = {HttpAnswer{.status = 400, .body = "out of order sample"}};
+  poster_->answers = {notify::HttpAnswer{.status = 400, .body = "out of order sample"}};
   Add("a", 7);
   Add("b", 5);
   EXPECT_EQ(queue_->Turn(kBegin), kBegin);
@@ -98,7 +98,7 @@ TEST_F(SendQueueTest, WhatIsRefusedForGoodIsDroppedAndTheNextIsSent) {
 }
 
 TEST_F(SendQueueTest, WithoutRoomTheOldestThatWaitGo) {
-  poster_->answers = {HttpAnswer{.status = 503}};
+  poster_->answers = {notify::HttpAnswer{.status = 503}};
   Add("aa");
   (void)queue_->Turn(kBegin);  // "aa" is on its way, and stays
   for (const char* body : {"b", "c", "d", "e"}) Add(body);
@@ -112,4 +112,4 @@ TEST_F(SendQueueTest, WithoutRoomTheOldestThatWaitGo) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::remote_write

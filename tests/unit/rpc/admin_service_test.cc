@@ -10,7 +10,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wire_messages.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
 class AdminServiceTest : public ::testing::Test {
@@ -24,57 +24,57 @@ class AdminServiceTest : public ::testing::Test {
   }
 
   static AdminActions Actions(AdminServiceTest* test) {
-    return {
-        .reload = [test]() -> absl::StatusOr<uint32_t> {
-          if (!test->reload_.ok()) return test->reload_;
-          return 7;
-        },
-        .declare_event = [test](const std::string& run,
-                                const v1::Event& event) -> absl::StatusOr<uint32_t> {
-          test->called_ = run + " " + event.name();
-          return 3;
-        },
-        .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
-          test->called_ = run + (pinned ? " pinned" : " free");
-          return absl::OkStatus();
-        },
-        .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
-          test->called_ = run;
-          return absl::NotFoundError("no run '" + run + "'");
-        },
-        .acknowledge =
-            [](const v1::AcknowledgeAlertRequest& request) {
-              v1::Alert alert;
-              alert.set_id(request.id());
-              alert.mutable_acknowledgement()->set_by(request.by());
-              return alert;
+    return {.reload = [test]() -> absl::StatusOr<uint32_t> {
+              if (!test->reload_.ok()) return test->reload_;
+              return 7;
             },
-        .silence = [](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
-          if (request.matchers().empty()) return absl::InvalidArgumentError("no matchers");
-          v1::Silence silence;
-          *silence.mutable_matchers() = request.matchers();
-          return silence;
-        },
-        .expire_silence = [](const std::string& id) -> absl::StatusOr<v1::Silence> {
-          return absl::NotFoundError("no silence '" + id + "'");
-        },
-        .store_usage = []() -> absl::StatusOr<StoreUsage> {
-          StoreUsage usage;
-          usage.disk_bytes = 5;
-          return usage;
-        },
-        .verify_store = [](const VerifyCallbacks& callbacks) -> absl::StatusOr<VerifyResult> {
-          callbacks.finding({"chunks", "", "run r", "is wrong"});
-          while (callbacks.progress({"chunks", 1, 2})) {
-            if (callbacks.progress({"chunks", 2, 2})) break;
-          }
-          return VerifyResult{.rows = 2, .findings = 1};
-        },
-        .backup_store =
-            [test](const std::string& name) -> absl::StatusOr<std::pair<std::string, BackupInfo>> {
-          test->called_ = name;
-          return std::pair("/backups/" + name, BackupInfo{.id = 3});
-        }};
+            .declare_event = [test](const std::string& run,
+                                    const v1::Event& event) -> absl::StatusOr<uint32_t> {
+              test->called_ = run + " " + event.name();
+              return 3;
+            },
+            .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
+              test->called_ = run + (pinned ? " pinned" : " free");
+              return absl::OkStatus();
+            },
+            .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
+              test->called_ = run;
+              return absl::NotFoundError("no run '" + run + "'");
+            },
+            .acknowledge =
+                [](const v1::AcknowledgeAlertRequest& request) {
+                  v1::Alert alert;
+                  alert.set_id(request.id());
+                  alert.mutable_acknowledgement()->set_by(request.by());
+                  return alert;
+                },
+            .silence = [](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
+              if (request.matchers().empty()) return absl::InvalidArgumentError("no matchers");
+              v1::Silence silence;
+              *silence.mutable_matchers() = request.matchers();
+              return silence;
+            },
+            .expire_silence = [](const std::string& id) -> absl::StatusOr<v1::Silence> {
+              return absl::NotFoundError("no silence '" + id + "'");
+            },
+            .store_usage = []() -> absl::StatusOr<store::StoreUsage> {
+              store::StoreUsage usage;
+              usage.disk_bytes = 5;
+              return usage;
+            },
+            .verify_store =
+                [](const store::VerifyCallbacks& callbacks) -> absl::StatusOr<store::VerifyResult> {
+              callbacks.finding({"chunks", "", "run r", "is wrong"});
+              while (callbacks.progress({"chunks", 1, 2})) {
+                if (callbacks.progress({"chunks", 2, 2})) break;
+              }
+              return store::VerifyResult{.rows = 2, .findings = 1};
+            },
+            .backup_store = [test](const std::string& name)
+                -> absl::StatusOr<std::pair<std::string, store::BackupInfo>> {
+              test->called_ = name;
+              return std::pair("/backups/" + name, store::BackupInfo{.id = 3});
+            }};
   }
 
   absl::Status reload_;
@@ -102,7 +102,7 @@ TEST_F(AdminServiceTest, AFailedReloadSaysWhy) {
 TEST_F(AdminServiceTest, DeclaresAnEvent) {
   v1::DeclareEventRequest request;
   request.set_run("r");
-  *request.mutable_event() = testing_support::GoodEvent().event();
+  *request.mutable_event() = support::GoodEvent().event();
   v1::DeclareEventResponse response;
   ASSERT_TRUE(stub_->DeclareEvent(&context_, request, &response).ok());
   EXPECT_EQ(response.attempt(), 3u);
@@ -112,7 +112,7 @@ TEST_F(AdminServiceTest, DeclaresAnEvent) {
 TEST_F(AdminServiceTest, ABadEventReachesNobody) {
   v1::DeclareEventRequest request;
   request.set_run("r");
-  *request.mutable_event() = testing_support::GoodEvent().event();
+  *request.mutable_event() = support::GoodEvent().event();
   request.mutable_event()->set_step(-1);
   v1::DeclareEventResponse response;
   const grpc::Status status = stub_->DeclareEvent(&context_, request, &response);
@@ -215,4 +215,4 @@ TEST_F(AdminServiceTest, ABackupHasAPlainName) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rpc

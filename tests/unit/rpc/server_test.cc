@@ -13,12 +13,12 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::rpc {
 namespace {
 
-using ::foreshock::testing_support::CheckHealth;
-using ::foreshock::testing_support::Health;
-using ::foreshock::testing_support::ReflectedServices;
+using ::foreshock::support::CheckHealth;
+using ::foreshock::support::Health;
+using ::foreshock::support::ReflectedServices;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -69,21 +69,23 @@ TEST(GrpcServerTest, ATakenPortIsNamedWithTheReason) {
   ASSERT_OK_AND_ASSIGN(const std::string bound, first.Start());
   GrpcServer second({.address = bound});
   EXPECT_THAT(second.Start().status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       "cannot listen on " + bound +
-                           ": Address already in use (another process, perhaps another foreshockd, "
-                           "listens there)"));
+              support::StatusIs(
+                  absl::StatusCode::kUnavailable,
+                  "cannot listen on " + bound +
+                      ": Address already in use (another process, perhaps another foreshockd, "
+                      "listens there)"));
 }
 
 TEST(GrpcServerTest, AddressesThatCannotBeRead) {
   for (const std::string address : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", ":80",
                                     "127.0.0.1:65536", "127.0.0.1:-1", "unix:"}) {
     GrpcServer server({.address = address});
-    EXPECT_THAT(server.Start().status(),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         "cannot listen on '" + address +
-                             "': an address is host:port, [v6]:port or unix:/path, with port "
-                             "0..65535"))
+    EXPECT_THAT(
+        server.Start().status(),
+        support::StatusIs(absl::StatusCode::kInvalidArgument,
+                          "cannot listen on '" + address +
+                              "': an address is host:port, [v6]:port or unix:/path, with port "
+                              "0..65535"))
         << address;
   }
 }
@@ -91,12 +93,12 @@ TEST(GrpcServerTest, AddressesThatCannotBeRead) {
 TEST(GrpcServerTest, AForeignAddressIsRefusedWithTheReason) {
   GrpcServer server({.address = "192.0.2.1:0"});  // a documentation network, never ours
   EXPECT_THAT(server.Start().status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       "cannot listen on 192.0.2.1:0: Cannot assign requested address"));
+              support::StatusIs(absl::StatusCode::kUnavailable,
+                                "cannot listen on 192.0.2.1:0: Cannot assign requested address"));
 }
 
 TEST(GrpcServerTest, ListensOnAUnixSocket) {
-  TempDir dir;
+  support::TempDir dir;
   const std::string address = "unix:" + dir.File("grpc.sock");
   GrpcServer server({.address = address});
   ASSERT_OK_AND_ASSIGN(const std::string bound, server.Start());
@@ -129,10 +131,11 @@ TEST(GrpcServerTest, CallsStillOpenAfterTheGraceAreCancelledAndSaid) {
                  ->PushOnce(&context, v1::PushOnceRequest(), &response);
   });
   while (!service.entered) std::this_thread::yield();
-  EXPECT_THAT(server.Shutdown(absl::Milliseconds(50)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       MatchesRegex("calls or connections on " + bound +
-                                    " were still open after [0-9.]+m?s and have been cut off")));
+  EXPECT_THAT(
+      server.Shutdown(absl::Milliseconds(50)),
+      support::StatusIs(absl::StatusCode::kDeadlineExceeded,
+                        MatchesRegex("calls or connections on " + bound +
+                                     " were still open after [0-9.]+m?s and have been cut off")));
   caller.join();
   EXPECT_FALSE(answer.ok());
   EXPECT_OK(server.Shutdown(absl::Seconds(1)));  // again: nothing left to do
@@ -145,4 +148,4 @@ TEST(GrpcServerTest, ShutdownOfAnIdleServerIsInTime) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rpc

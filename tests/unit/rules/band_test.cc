@@ -14,7 +14,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -49,7 +49,7 @@ TEST(BandTest, InterpolatesAndHoldsItsEnds) {
   const auto band = Band::Parse("band.yaml", kBand, &errors);
   ASSERT_THAT(errors, IsEmpty());
   EXPECT_EQ(band->align(), Band::Align::kStep);
-  SeriesKey key;
+  model::SeriesKey key;
   key.indicator = "attn.delta2.entropy_ratio_l1";
   key.layer = 0;
   const auto curve = band->Find(Input::Aggregate::kMean, key);
@@ -69,8 +69,8 @@ TEST(BandTest, FindsSeriesByAllThatTellsThemApart) {
   const auto band = Band::Parse("band.yaml", kBand, &errors);
   ASSERT_THAT(errors, IsEmpty());
   const auto has = [&band](Input::Aggregate aggregate, const std::string& indicator, int32_t layer,
-                           Unit unit, int64_t id, const std::string& name) {
-    SeriesKey key;
+                           model::Unit unit, int64_t id, const std::string& name) {
+    model::SeriesKey key;
     key.indicator = indicator;
     key.layer = layer;
     key.unit = unit;
@@ -81,14 +81,14 @@ TEST(BandTest, FindsSeriesByAllThatTellsThemApart) {
   const auto kEach = Input::Aggregate::kEach;
   const auto kMean = Input::Aggregate::kMean;
   const std::string entropy = "attn.delta2.entropy_ratio_l1";
-  EXPECT_FALSE(has(kMean, entropy, 1, Unit::kNone, 0, ""));
-  EXPECT_FALSE(has(Input::Aggregate::kMin, entropy, 0, Unit::kNone, 0, ""));
-  EXPECT_FALSE(has(kEach, entropy, 0, Unit::kHead, 0, ""));
+  EXPECT_FALSE(has(kMean, entropy, 1, model::Unit::kNone, 0, ""));
+  EXPECT_FALSE(has(Input::Aggregate::kMin, entropy, 0, model::Unit::kNone, 0, ""));
+  EXPECT_FALSE(has(kEach, entropy, 0, model::Unit::kHead, 0, ""));
   // One value per layer: every aggregate of it is the same.
-  EXPECT_TRUE(has(kEach, "router.token_entropy_ratio", 2, Unit::kNone, 0, ""));
-  EXPECT_TRUE(has(kEach, "train.rank_loss", kNoLayer, Unit::kRank, 3, ""));
-  EXPECT_FALSE(has(kEach, "train.rank_loss", kNoLayer, Unit::kRank, 2, ""));
-  EXPECT_TRUE(has(kEach, "tensor.rms", kNoLayer, Unit::kTensor, 0, "act/x"));
+  EXPECT_TRUE(has(kEach, "router.token_entropy_ratio", 2, model::Unit::kNone, 0, ""));
+  EXPECT_TRUE(has(kEach, "train.rank_loss", model::kNoLayer, model::Unit::kRank, 3, ""));
+  EXPECT_FALSE(has(kEach, "train.rank_loss", model::kNoLayer, model::Unit::kRank, 2, ""));
+  EXPECT_TRUE(has(kEach, "tensor.rms", model::kNoLayer, model::Unit::kTensor, 0, "act/x"));
   EXPECT_TRUE(band->Has(kMean, entropy));
   EXPECT_FALSE(band->Has(kEach, entropy));
 }
@@ -170,7 +170,7 @@ class ReferenceTest : public ::testing::Test {
     evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
     std::vector<std::string> seen;
     for (int64_t step = 0; step < 200; ++step) {
-      ClosedStep closed = MakeStep(step, {MakeSample("train.loss", loss(step))});
+      model::ClosedStep closed = MakeStep(step, {MakeSample("train.loss", loss(step))});
       closed.row.tokens = 1000;
       for (const model::AlertRow& row : evaluator.Evaluate(closed)) {
         seen.push_back(absl::StrCat(step, " ", Text(row)));
@@ -179,7 +179,7 @@ class ReferenceTest : public ::testing::Test {
     return seen;
   }
 
-  TempDir dir_;
+  support::TempDir dir_;
 };
 
 TEST_F(ReferenceTest, JudgesFromTheFirstSampleOn) {
@@ -299,4 +299,4 @@ TEST_F(ReferenceTest, AnotherBandIsAnotherRule) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

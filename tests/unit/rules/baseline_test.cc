@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 double Median(std::vector<double> values) {
@@ -135,4 +135,4 @@ TEST(SampleWindowTest, ConstantSeriesHaveTheFloorAsSpread) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -36,7 +36,7 @@ class OneSeries : public TestRun {
   }
   // A declared change of the data: another regime.
   OneSeries& Rebase(double value) {
-    ClosedStep closed = MakeStep(++step, {MakeSample("train.x", value)});
+    model::ClosedStep closed = MakeStep(++step, {MakeSample("train.x", value)});
     closed.events.emplace_back().set_kind(v1::EVENT_KIND_DATA_CHANGE);
     Step(closed);
     return *this;
@@ -471,4 +471,4 @@ TEST(CourseTest, ARunOfTenStepsHasNoPast) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using Verdict = std::function<Judgement(double value, const std::optional<Baseline>& baseline)>;
@@ -76,4 +76,4 @@ TEST(DetectorTest, Verdicts) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,9 +98,11 @@ TEST(EvaluatorTest, FlaggedPointsAreNotJudgedUnlessTheRuleAsks) {
                                          "threshold: {below: 0.5}"};
   TestRun strict(OneRule(keys));
   TestRun lax(OneRule({keys[0], keys[1], "judge_flags: [few_tokens]"}));
-  const uint32_t flags[] = {kFlagGrid, kFlagGram32, kFlagFewTokens, kFlagPartial, kFlagSampled};
+  const uint32_t flags[] = {model::kFlagGrid, model::kFlagGram32, model::kFlagFewTokens,
+                            model::kFlagPartial, model::kFlagSampled};
   for (int i = 0; i < 5; ++i) {
-    const std::vector<Sample> samples = {MakeSample(kEntropy, 0.1, 0, Unit::kNone, 0, flags[i])};
+    const std::vector<model::Sample> samples = {
+        MakeSample(kEntropy, 0.1, 0, model::Unit::kNone, 0, flags[i])};
     strict.Step(i, samples);
     lax.Step(i, samples);
   }
@@ -116,9 +118,9 @@ TEST(EvaluatorTest, AggregatesOverTheUnitsOfALayer) {
   for (const auto& test : kCases) {
     TestRun run(OneRule({"indicator: attn.logits.max", absl::StrCat("aggregate: ", test.aggregate),
                          "threshold: {above: 0}"}));
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (int head = 0; head < 10; ++head) {
-      samples.push_back(MakeSample("attn.logits.max", head + 1, 3, Unit::kHead, head));
+      samples.push_back(MakeSample("attn.logits.max", head + 1, 3, model::Unit::kHead, head));
     }
     run.Step(0, samples);
     ASSERT_THAT(run.seen, ElementsAre("0 r firing L3")) << test.aggregate;
@@ -131,11 +133,11 @@ TEST(EvaluatorTest, QuorumOverHeadsAndLayers) {
   TestRun run(OneRule(
       {"indicator: attn.logits.max", "threshold: {above: 10}", "quorum: {heads: 2, layers: 50%}"}));
   const auto step = [&run](int64_t step, std::vector<std::vector<double>> layers) {
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (size_t l = 0; l < layers.size(); ++l) {
       for (size_t h = 0; h < layers[l].size(); ++h) {
         samples.push_back(MakeSample("attn.logits.max", layers[l][h], static_cast<int32_t>(l),
-                                     Unit::kHead, static_cast<int64_t>(h)));
+                                     model::Unit::kHead, static_cast<int64_t>(h)));
       }
     }
     run.Step(step, samples);
@@ -156,9 +158,9 @@ TEST(EvaluatorTest, UpdatesSubtractTheirWindowForTheLastHealthyStep) {
   TestRun run(OneRule({absl::StrCat("indicator: ", kDelta2), "aggregate: mean",
                        "threshold: {below: 0.5}", "hits: 2 of 2"}));
   for (const int64_t step : {0, 50, 100, 150}) {
-    ClosedStep closed =
-        MakeStep(step, {MakeSample("attn.delta.window_steps", 50, 1, Unit::kHead, 0),
-                        MakeSample(kDelta2, step >= 100 ? 0.4 : 0.8, 1, Unit::kHead, 0)});
+    model::ClosedStep closed =
+        MakeStep(step, {MakeSample("attn.delta.window_steps", 50, 1, model::Unit::kHead, 0),
+                        MakeSample(kDelta2, step >= 100 ? 0.4 : 0.8, 1, model::Unit::kHead, 0)});
     v1::Event event;
     event.set_kind(v1::EVENT_KIND_CHECKPOINT_SAVED);
     event.set_step(step);
@@ -176,10 +178,10 @@ TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
   TestRun run(OneRule({"indicator: attn.delta2.relative_norm", "aggregate: mean",
                        "divide_by: train.lr", "threshold: {above: 15}"}));
   for (int64_t step = 0; step <= 20; ++step) {
-    std::vector<Sample> samples = {MakeSample("train.lr", step <= 10 ? 1.0 : 4.0)};
+    std::vector<model::Sample> samples = {MakeSample("train.lr", step <= 10 ? 1.0 : 4.0)};
     if (step == 10 || step == 20) {
-      samples.push_back(MakeSample("attn.delta.window_steps", 10, 0, Unit::kHead, 0));
-      samples.push_back(MakeSample("attn.delta2.relative_norm", 20, 0, Unit::kHead, 0));
+      samples.push_back(MakeSample("attn.delta.window_steps", 10, 0, model::Unit::kHead, 0));
+      samples.push_back(MakeSample("attn.delta2.relative_norm", 20, 0, model::Unit::kHead, 0));
     }
     run.Step(step, samples);
   }
@@ -203,9 +205,9 @@ TEST(EvaluatorTest, CombinesScalarsOfTheSameStep) {
 TEST(EvaluatorTest, ScopeTellsTheRunsScalarFromTheRanks) {
   TestRun of_run(OneRule({"indicator: train.loss", "scope: run", "threshold: {above: 10}"}));
   TestRun of_rank(OneRule({"indicator: train.loss", "scope: rank", "threshold: {above: 10}"}));
-  const std::vector<Sample> samples = {MakeSample(kLoss, 1),
-                                       MakeSample(kLoss, 1, kNoLayer, Unit::kRank, 0),
-                                       MakeSample(kLoss, 11, kNoLayer, Unit::kRank, 7)};
+  const std::vector<model::Sample> samples = {
+      MakeSample(kLoss, 1), MakeSample(kLoss, 1, model::kNoLayer, model::Unit::kRank, 0),
+      MakeSample(kLoss, 11, model::kNoLayer, model::Unit::kRank, 7)};
   of_run.Step(0, samples);
   of_rank.Step(0, samples);
   EXPECT_THAT(of_run.seen, IsEmpty());
@@ -223,7 +225,7 @@ TEST(EvaluatorTest, SmoothingIsARunningMedian) {
 TEST(EvaluatorTest, NoDataIsJudgedInMissedIntervals) {
   TestRun run(OneRule({absl::StrCat("indicator: ", kEntropy), "no_data: {intervals: 3}"}));
   for (int64_t step = 0; step < 100; ++step) {
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     if (step % 10 == 0 && (step <= 30 || step >= 80)) samples = {MakeSample(kEntropy, 0.9, 2)};
     run.Step(step, samples);
   }
@@ -232,15 +234,15 @@ TEST(EvaluatorTest, NoDataIsJudgedInMissedIntervals) {
   EXPECT_EQ(run.rows[0].alert().value(), 3);
 }
 
-ClosedStep WithFindings(int64_t step, std::vector<uint32_t> ranks,
-                        const std::string& name = "loss") {
-  ClosedStep closed = MakeStep(step);
+model::ClosedStep WithFindings(int64_t step, std::vector<uint32_t> ranks,
+                               const std::string& name = "loss") {
+  model::ClosedStep closed = MakeStep(step);
   for (uint32_t rank = 0; rank < 4; ++rank) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
-      closed.samples.push_back(MakeSample(kLoss, 1, kNoLayer, Unit::kRank, rank));
+      closed.samples.push_back(MakeSample(kLoss, 1, model::kNoLayer, model::Unit::kRank, rank));
       continue;
     }
-    Finding finding;
+    model::Finding finding;
     finding.name = name;
     finding.rank = rank;
     finding.count = 2;
@@ -267,7 +269,7 @@ TEST(EvaluatorTest, NonFiniteFindingsNameTheRank) {
 
 TEST(EvaluatorTest, NonFiniteFindingsOfSkippedStepsAreTheLossScalersBusiness) {
   TestRun run(OneRule({"non_finite: {}"}));
-  ClosedStep skipped = WithFindings(0, {1}, "grad_norm");
+  model::ClosedStep skipped = WithFindings(0, {1}, "grad_norm");
   skipped.row.skipped = true;
   run.Step(skipped);
   EXPECT_THAT(run.seen, IsEmpty());
@@ -339,13 +341,13 @@ TEST(EvaluatorTest, AChangedWindowStartsANewBaseline) {
                          "relative_drop: {below: 0.95}",
                          "baseline: {samples: 20, lag: 1, min_samples: 5}"}));
     for (int i = 0; i < 40; ++i) {
-      run.Step(i,
-               {MakeSample(kDelta2, i < 20 ? 1.0 : 0.5, 0, Unit::kHead, 0, i == 20 ? flags : 0)});
+      run.Step(i, {MakeSample(kDelta2, i < 20 ? 1.0 : 0.5, 0, model::Unit::kHead, 0,
+                              i == 20 ? flags : 0)});
     }
     return run.seen;
   };
   EXPECT_THAT(run_with(0), ElementsAre("20 r firing L0"));
-  EXPECT_THAT(run_with(kFlagRebaseline), IsEmpty());
+  EXPECT_THAT(run_with(model::kFlagRebaseline), IsEmpty());
 }
 
 TEST(EvaluatorTest, AReloadCarriesOverWhatDidNotChange) {
@@ -372,11 +374,12 @@ TEST(EvaluatorTest, AReloadCarriesOverWhatDidNotChange) {
 TEST(EvaluatorTest, TenThousandSeriesAreJudgedEachOnItsOwn) {
   TestRun run(OneRule({"indicator: load.share", "threshold: {above: 3}"}));
   for (int64_t step = 0; step < 3; ++step) {
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (int32_t layer = 0; layer < 40; ++layer) {
       for (int64_t expert = 0; expert < 250; ++expert) {
         const bool hot = step == 2 && layer == 17 && expert == 123;
-        samples.push_back(MakeSample("load.share", hot ? 4 : 1, layer, Unit::kExpert, expert));
+        samples.push_back(
+            MakeSample("load.share", hot ? 4 : 1, layer, model::Unit::kExpert, expert));
       }
     }
     run.Step(step, samples);
@@ -386,4 +389,4 @@ TEST(EvaluatorTest, TenThousandSeriesAreJudgedEachOnItsOwn) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -69,4 +69,4 @@ TEST(LossBreakTest, LossAtOrBelowZeroIsJudgedByNonFiniteOnly) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -14,7 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 inline constexpr char kRules[] = R"(
 groups:
@@ -117,11 +117,11 @@ signatures:
 )";
 
 // Levels and learning rates that change now and then, silences, gaps, and non-finite losses.
-inline std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps, int64_t step = 0) {
+inline std::vector<model::ClosedStep> RandomRun(std::mt19937* random, int steps, int64_t step = 0) {
   const auto draw = [random](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(*random);
   };
-  std::vector<ClosedStep> run;
+  std::vector<model::ClosedStep> run;
   double x_level = 1;
   double layer_level[3] = {0.9, 0.9, 0.9};
   bool silent = false;
@@ -132,7 +132,7 @@ inline std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps, int64_
     if (draw(0, 1) < 0.03) layer_level[static_cast<int>(draw(0, 3))] = draw(0.5, 0.95);
     if (draw(0, 1) < 0.02) silent = !silent;
     if (draw(0, 1) < 0.01) lr_level *= draw(0, 1) < 0.5 ? 0.7 : 1.3;
-    ClosedStep closed = MakeStep(step);
+    model::ClosedStep closed = MakeStep(step);
     closed.samples.push_back(MakeSample("train.lr", lr_level * std::min(1.0, (i + 1) / 40.0)));
     if (draw(0, 1) > 0.05) {
       closed.samples.push_back(MakeSample("train.x", x_level * draw(0.95, 1.05)));
@@ -142,13 +142,13 @@ inline std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps, int64_
         for (int64_t head = 0; head < 2; ++head) {
           closed.samples.push_back(MakeSample("attn.delta2.entropy_ratio_l1",
                                               layer_level[layer] * draw(0.99, 1.01), layer,
-                                              Unit::kHead, head));
+                                              model::Unit::kHead, head));
         }
       }
     }
     // Non-finite input leaves a count, and no value of the rank that sent it.
     const auto add_finding = [&closed](const std::string& name, uint32_t rank) {
-      Finding finding;
+      model::Finding finding;
       finding.name = name;
       finding.rank = rank;
       finding.count = 1;
@@ -160,11 +160,13 @@ inline std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps, int64_
         add_finding("loss", rank);
         ++bad_losses;
       } else {
-        closed.samples.push_back(MakeSample("train.loss", 2, kNoLayer, Unit::kRank, rank));
+        closed.samples.push_back(
+            MakeSample("train.loss", 2, model::kNoLayer, model::Unit::kRank, rank));
       }
     }
     const auto add_count = [&closed](const std::string& name, double count) {
-      closed.samples.push_back(MakeSample("train.nonfinite", count, kNoLayer, Unit::kTensor));
+      closed.samples.push_back(
+          MakeSample("train.nonfinite", count, model::kNoLayer, model::Unit::kTensor));
       closed.samples.back().series.unit_name = name;
     };
     if (bad_losses > 0) add_count("loss", bad_losses);
@@ -178,10 +180,10 @@ inline std::vector<ClosedStep> RandomRun(std::mt19937* random, int steps, int64_
 }
 
 // What the store gives back: points in float32, no findings.
-inline ClosedStep AsStored(const ClosedStep& step) {
-  ClosedStep stored = step;
+inline model::ClosedStep AsStored(const model::ClosedStep& step) {
+  model::ClosedStep stored = step;
   stored.findings.clear();
-  for (Sample& sample : stored.samples) sample.value = static_cast<float>(sample.value);
+  for (model::Sample& sample : stored.samples) sample.value = static_cast<float>(sample.value);
   return stored;
 }
 
@@ -191,4 +193,4 @@ inline std::unique_ptr<Evaluator> NewEvaluator() {
   return std::make_unique<Evaluator>(*rules, "run", v1::ModelShape());
 }
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -9,7 +9,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -117,4 +117,4 @@ TEST(RateLimitTest, RandomSequencesNeverStartMoreOftenThanAllowed) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

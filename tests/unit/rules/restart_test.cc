@@ -12,7 +12,7 @@
 #include "tests/unit/rules/random_run.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 std::vector<std::string> Rows(const std::vector<model::AlertRow>& rows) {
@@ -48,7 +48,7 @@ TEST(RestartTest, GoesOnAsIfThereHadBeenNone) {
   int firing_over_a_cut = 0;
   int judged_rows = 0;
   for (int trial = 0; trial < 60; ++trial) {
-    const std::vector<ClosedStep> run = RandomRun(&random, 300);
+    const std::vector<model::ClosedStep> run = RandomRun(&random, 300);
     const size_t cut = std::uniform_int_distribution<size_t>(1, run.size() - 1)(random);
     SCOPED_TRACE("trial " + std::to_string(trial) + " cut " + std::to_string(cut));
 
@@ -83,10 +83,10 @@ TEST(RestartTest, WithItsMemoryItNeedsOnlyTheStepsAfterIt) {
   int judged_rows = 0;
   for (int trial = 0; trial < 60; ++trial) {
     const bool resumed = trial % 2 == 1;
-    const std::vector<ClosedStep> parent =
-        resumed ? RandomRun(&random, 200) : std::vector<ClosedStep>();
+    const std::vector<model::ClosedStep> parent =
+        resumed ? RandomRun(&random, 200) : std::vector<model::ClosedStep>();
     const int64_t resume = resumed ? parent[pick(50, 199)].row.step : 0;
-    std::vector<ClosedStep> run = RandomRun(&random, 250, resume);
+    std::vector<model::ClosedStep> run = RandomRun(&random, 250, resume);
     const size_t cut = pick(1, run.size() - 1);
     const size_t remembered = pick(1, cut);  // steps
     SCOPED_TRACE("trial " + std::to_string(trial) + " cut " + std::to_string(cut) + " remembered " +
@@ -95,7 +95,7 @@ TEST(RestartTest, WithItsMemoryItNeedsOnlyTheStepsAfterIt) {
     const std::unique_ptr<Evaluator> straight = NewEvaluator();
     StoredAlerts stored;
     straight->BeginAttempt({.number = 1, .resume_step = std::nullopt});
-    for (const ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
+    for (const model::ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
     if (resumed) straight->BeginAttempt({.number = 2, .resume_step = resume});
     std::string memory;
     for (size_t i = 0; i < cut; ++i) {
@@ -122,13 +122,13 @@ TEST(RestartTest, WithItsMemoryItNeedsOnlyTheStepsAfterIt) {
 
 TEST(RestartTest, AnAttemptThatBeginsAfterTheMemoryIsPrimed) {
   std::mt19937 random(7);
-  const std::vector<ClosedStep> parent = RandomRun(&random, 200);
-  const std::vector<ClosedStep> run = RandomRun(&random, 200, parent[120].row.step);
+  const std::vector<model::ClosedStep> parent = RandomRun(&random, 200);
+  const std::vector<model::ClosedStep> run = RandomRun(&random, 200, parent[120].row.step);
   const std::unique_ptr<Evaluator> straight = NewEvaluator();
   const std::unique_ptr<Evaluator> restarted = NewEvaluator();
   StoredAlerts stored;
   straight->BeginAttempt({.number = 1, .resume_step = std::nullopt});
-  for (const ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
+  for (const model::ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
   ASSERT_TRUE(restarted->Recall(straight->Remember()));
   for (Evaluator* evaluator : {straight.get(), restarted.get()}) {
     evaluator->BeginAttempt({.number = 2, .resume_step = parent[120].row.step});
@@ -148,11 +148,11 @@ std::string KnownMemory() {
   const std::unique_ptr<Evaluator> evaluator = NewEvaluator();
   evaluator->BeginAttempt({.number = 1, .resume_step = std::nullopt});
   for (int64_t step = 1; step <= 60; ++step) {
-    ClosedStep closed =
+    model::ClosedStep closed =
         MakeStep(step, {MakeSample("train.x", step < 40 ? 1 : 2), MakeSample("train.lr", 0.5)});
     for (int64_t head = 0; head < 2; ++head) {
       closed.samples.push_back(
-          MakeSample("attn.delta2.entropy_ratio_l1", 0.5, 0, Unit::kHead, head));
+          MakeSample("attn.delta2.entropy_ratio_l1", 0.5, 0, model::Unit::kHead, head));
     }
     evaluator->Evaluate(closed);
   }
@@ -165,7 +165,7 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   EXPECT_EQ(static_cast<int>(memory[0]), 2);
   EXPECT_EQ(memory.size(), 8376u);
-  EXPECT_EQ(StableHash(memory), 12050397627370514627u);
+  EXPECT_EQ(base::StableHash(memory), 12050397627370514627u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {
@@ -192,7 +192,7 @@ TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   for (int trial = 0; trial < 40; ++trial) {
-    const std::vector<ClosedStep> run = RandomRun(&random, 200);
+    const std::vector<model::ClosedStep> run = RandomRun(&random, 200);
     std::unique_ptr<Evaluator> first = NewEvaluator();
     first->BeginAttempt({.number = 1, .resume_step = std::nullopt});
     std::map<std::string, model::AlertRow> stored;
@@ -223,8 +223,9 @@ TEST(RestartTest, AResumeIsStillComparedWithTheAttemptBeforeIt) {
   const std::string text = OneRule(
       {"indicator: attn.qk.norm", "aggregate: mean", "continuity: {outside: 0.05, min_z: 0}"});
   const auto at = [](int64_t step, uint32_t attempt, double norm) {
-    ClosedStep closed = MakeStep(step, {MakeSample("attn.qk.norm", norm, 1, Unit::kHead, 0),
-                                        MakeSample("attn.qk.norm", norm, 1, Unit::kHead, 1)});
+    model::ClosedStep closed =
+        MakeStep(step, {MakeSample("attn.qk.norm", norm, 1, model::Unit::kHead, 0),
+                        MakeSample("attn.qk.norm", norm, 1, model::Unit::kHead, 1)});
     closed.row.attempt = attempt;
     return closed;
   };
@@ -270,8 +271,8 @@ TEST(RestartTest, AnUnreadableStateIsAnErrorThatNamesTheAlert) {
   row.mutable_alert()->set_rule("level");
   row.set_state("\xFF\xFF");
   EXPECT_THAT(evaluator->Restore(row),
-              StatusIs(absl::StatusCode::kDataLoss, ::testing::HasSubstr("abc")));
+              support::StatusIs(absl::StatusCode::kDataLoss, ::testing::HasSubstr("abc")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

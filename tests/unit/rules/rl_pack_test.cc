@@ -10,7 +10,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -43,7 +43,7 @@ std::vector<std::string> Fired(const std::function<void(int64_t, RlStep*)>& chan
     values.ratio_tail *= wave;
     values.reward_mean *= wave;
     change(step, &values);
-    ClosedStep closed = MakeStep(
+    model::ClosedStep closed = MakeStep(
         step, {MakeSample("rl.k3", values.k3), MakeSample("rl.ratio_tail", values.ratio_tail),
                MakeSample("rl.k1", 0.5 * values.k3), MakeSample("rl.ess", 0.95),
                MakeSample("rl.prob_diff_mean", values.prob_diff),
@@ -118,4 +118,4 @@ TEST(RlPackTest, WeightsThatDoNotMoveWhileRewardsDiffer) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

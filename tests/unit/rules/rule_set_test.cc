@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -96,7 +96,7 @@ TEST(RuleSetTest, TheExamplesLoad) {
 
 // Every block of docs/rules.md that is a rule.
 TEST(RuleSetTest, TheRulesOfTheDocsLoad) {
-  TempDir dir;
+  support::TempDir dir;
   std::ofstream(dir.File("good.band.yaml"))
       << "version: 1\nalign: step\nseries: [{indicator: attn.delta2.entropy_ratio_l1, aggregate: "
          "mean, layer: 0, points: [[0, 0.9, 0.01]]}]\n";
@@ -149,7 +149,7 @@ TEST(RuleSetTest, AnEmptyFileIsASetWithoutRules) {
 }
 
 TEST(RuleSetTest, SignaturesMayNameAlertsOfOtherFiles) {
-  TempDir dir;
+  support::TempDir dir;
   std::ofstream(dir.File("a.yaml")) << "signatures:\n  - {signature: s, when: r, labels: "
                                        "{severity: info, fault: x}}\n";
   std::ofstream(dir.File("b.yaml")) << "groups:\n  - name: g\n    rules:\n      - {alert: r, "
@@ -157,21 +157,23 @@ TEST(RuleSetTest, SignaturesMayNameAlertsOfOtherFiles) {
                                        "{severity: info}}\n";
   EXPECT_OK(LoadRules({{dir.File("a.yaml"), dir.File("b.yaml")}}));
   EXPECT_THAT(LoadRules({{dir.File("a.yaml")}}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unknown alert r")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unknown alert r")));
 }
 
 TEST(RuleSetTest, ErrorsOfAllFilesAreReportedAtOnce) {
-  TempDir dir;
+  support::TempDir dir;
   std::ofstream(dir.File("a.yaml")) << "grups: []\n";
   std::ofstream(dir.File("b.yaml")) << "groups: 3\n";
   EXPECT_THAT(LoadRules({{dir.File("none.yaml"), dir.File("a.yaml"), dir.File("b.yaml")}}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::AllOf(HasSubstr("none.yaml: no such file"),
-                                        HasSubstr("a.yaml:1:1: unknown key `grups`"),
-                                        HasSubstr("b.yaml:1:9: `groups` is 3"))));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                ::testing::AllOf(HasSubstr("none.yaml: no such file"),
+                                                 HasSubstr("a.yaml:1:1: unknown key `grups`"),
+                                                 HasSubstr("b.yaml:1:9: `groups` is 3"))));
 }
 
-ClosedStep StepOfX(int64_t step, double x) { return MakeStep(step, {MakeSample("train.x", x)}); }
+model::ClosedStep StepOfX(int64_t step, double x) {
+  return MakeStep(step, {MakeSample("train.x", x)});
+}
 
 TEST(RuleSetTest, TenThousandRulesLoadAndJudgeAndOneMoreDoesNot) {
   const auto text = [](int count) {
@@ -191,7 +193,7 @@ TEST(RuleSetTest, TenThousandRulesLoadAndJudgeAndOneMoreDoesNot) {
   EXPECT_EQ(evaluator.Evaluate(StepOfX(150, 5)).size(), 10000u);
   EXPECT_EQ(evaluator.Evaluate(StepOfX(151, 0)).size(), 10000u);
   EXPECT_THAT(ParseRules("f.yaml", text(10001)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 10000")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 10000")));
 }
 
 class BadRulesTest : public ::testing::TestWithParam<std::string> {};
@@ -221,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(Files, BadRulesTest, ::testing::ValuesIn(BadFiles()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

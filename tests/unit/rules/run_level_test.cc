@@ -8,7 +8,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,8 +64,8 @@ TEST(HangTest, AtLeastBoundsRunsOfShortStepsAndThoseWithoutAClock) {
   for (const bool clock : {true, false}) {
     TestRun run(OneRule({"hang: {intervals: 20, at_least: 1m}"}));
     for (int i = 0; i < 10; ++i) {
-      run.Step(i,
-               clock ? std::vector<Sample>{MakeSample(kStepSeconds, 0.1)} : std::vector<Sample>{});
+      run.Step(i, clock ? std::vector<model::Sample>{MakeSample(kStepSeconds, 0.1)}
+                        : std::vector<model::Sample>{});
     }
     Tick(&run, 0);
     Tick(&run, 59);
@@ -245,8 +245,8 @@ v1::PlanEntry Entry(v1::SummaryKind kind, std::vector<uint32_t> layers, uint32_t
 
 const std::vector<std::string> kCoverage = {"coverage: {missing_intervals: 3}"};
 
-std::vector<Sample> Load(std::vector<int32_t> layers) {
-  std::vector<Sample> samples;
+std::vector<model::Sample> Load(std::vector<int32_t> layers) {
+  std::vector<model::Sample> samples;
   for (const int32_t layer : layers) samples.push_back(MakeSample("load.entropy", 1, layer));
   return samples;
 }
@@ -295,13 +295,13 @@ TEST(CoverageTest, UndefinedAndNonFiniteDataHaveCome) {
       {Entry(v1::SUMMARY_KIND_QK_FACTORS, {0, 1}, 10),
        Entry(v1::SUMMARY_KIND_ROUTER_GATES, {0}, 10), Entry(v1::SUMMARY_KIND_SCALARS, {}, 1)});
   for (int i = 0; i <= 100; ++i) {
-    ClosedStep step = MakeStep(i);
-    Finding loss;
+    model::ClosedStep step = MakeStep(i);
+    model::Finding loss;
     loss.name = "loss";
     step.findings.push_back(loss);
     if (i % 10 == 0) {
       step.undefined.push_back({"attn.delta2", "zero_update", 8});
-      Finding gates;
+      model::Finding gates;
       gates.name = "router_gates.scores";
       gates.layer = 0;
       step.findings.push_back(gates);
@@ -311,9 +311,9 @@ TEST(CoverageTest, UndefinedAndNonFiniteDataHaveCome) {
   EXPECT_THAT(run.seen, IsEmpty());
   // Values flagged grid are data; an undefined one hides no layer when others have values.
   for (int i = 110; i <= 130; i += 10) {
-    ClosedStep step =
-        MakeStep(i, {MakeSample("attn.delta2.entropy", 1, 0, Unit::kHead, 0, kFlagGrid),
-                     MakeSample("train.loss", 1), MakeSample("router.token_entropy", 1, 0)});
+    model::ClosedStep step = MakeStep(
+        i, {MakeSample("attn.delta2.entropy", 1, 0, model::Unit::kHead, 0, model::kFlagGrid),
+            MakeSample("train.loss", 1), MakeSample("router.token_entropy", 1, 0)});
     step.undefined.push_back({"attn.delta2", "no_base", 1});
     run.Step(step);
   }
@@ -346,8 +346,8 @@ TEST(CoverageTest, WithoutAPlanNothingIsJudged) {
   EXPECT_THAT(run.seen, IsEmpty());
 }
 
-ClosedStep StepOfRanks(int64_t step, uint32_t ranks) {
-  ClosedStep closed = MakeStep(step, {MakeSample("train.loss", 1)});
+model::ClosedStep StepOfRanks(int64_t step, uint32_t ranks) {
+  model::ClosedStep closed = MakeStep(step, {MakeSample("train.loss", 1)});
   closed.row.ranks = ranks;
   return closed;
 }
@@ -401,7 +401,7 @@ TEST(CoverageTest, GoesOnOverARestartAndForgivesWhatItCannotKnow) {
                                            Entry(v1::SUMMARY_KIND_QK_GRAM, {0}, 10)};
   // Layer 1 is silent; the snapshots of layer 0 leave undefined values, which are not stored.
   const auto step = [](int64_t i) {
-    ClosedStep closed = MakeStep(i, i % 10 == 0 ? Load({0}) : Load({}));
+    model::ClosedStep closed = MakeStep(i, i % 10 == 0 ? Load({0}) : Load({}));
     if (i % 10 == 0) closed.undefined.push_back({"attn.delta2", "zero_update", 1});
     return closed;
   };
@@ -413,14 +413,14 @@ TEST(CoverageTest, GoesOnOverARestartAndForgivesWhatItCannotKnow) {
   TestRun after(OneRule(kCoverage));
   after.evaluator->DeclarePlan(0, 4, plan);
   for (int i = 0; i <= 75; ++i) {
-    ClosedStep stored = step(i);
+    model::ClosedStep stored = step(i);
     stored.undefined.clear();
     after.evaluator->Prime(stored);
   }
   ASSERT_OK(after.evaluator->Restore(before.rows.back()));
   for (int i = 76; i <= 100; ++i) after.Step(step(i));
   EXPECT_THAT(after.seen, IsEmpty());
-  ClosedStep healed = step(110);
+  model::ClosedStep healed = step(110);
   healed.samples = Load({0, 1});
   after.Step(healed);
   ASSERT_THAT(after.seen, ElementsAre("110 r resolved L1"));
@@ -428,4 +428,4 @@ TEST(CoverageTest, GoesOnOverARestartAndForgivesWhatItCannotKnow) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -12,7 +12,7 @@
 #include "daemon/rules/rule.h"
 #include "tests/unit/rules/state_machine_reference.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class ReferenceSeries {
  public:
@@ -392,4 +392,4 @@ class ReferenceSeries {
   int64_t base_step_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

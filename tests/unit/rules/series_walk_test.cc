@@ -12,7 +12,7 @@
 #include "tests/unit/rules/series_reference.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 struct Walk {
@@ -120,4 +120,4 @@ INSTANTIATE_TEST_SUITE_P(
         Walk{"continuity: {outside: 0.2, within: 40 steps, min_z: 0}", kAnchored, 8}));
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

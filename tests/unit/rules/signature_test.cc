@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/unit/rules/steps.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 using ::testing::ElementsAre;
@@ -42,7 +42,7 @@ class SignatureRun : public TestRun {
  public:
   using TestRun::TestRun;
   void Next(const std::string& on) {
-    std::vector<Sample> samples;
+    std::vector<model::Sample> samples;
     for (const char c : {'a', 'b', 'c'}) {
       samples.push_back(MakeSample(absl::StrCat("train.", std::string(1, c)),
                                    on.find(c) != std::string::npos ? 2 : 0));
@@ -281,4 +281,4 @@ TEST(SignatureTest, AfterResumeWantsWhatBeganAfterIt) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
 class ReferenceMachine {
  public:
@@ -91,4 +91,4 @@ class ReferenceMachine {
   size_t clear_from_ = 0;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -7,7 +7,7 @@
 
 #include "tests/unit/rules/state_machine_reference.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // One letter a sample, one step apart: b breach, c clear, . between the limits, _ no sample.
@@ -101,4 +101,4 @@ TEST(StateMachineTest, RandomWalksAgreeWithTheReference) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

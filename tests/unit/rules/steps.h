@@ -10,11 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rules/evaluator.h"
 
-namespace foreshock {
+namespace foreshock::rules {
 
-inline Sample MakeSample(const std::string& indicator, double value, int32_t layer = kNoLayer,
-                         Unit unit = Unit::kNone, int64_t unit_id = 0, uint32_t flags = 0) {
-  Sample sample;
+inline model::Sample MakeSample(const std::string& indicator, double value,
+                                int32_t layer = model::kNoLayer,
+                                model::Unit unit = model::Unit::kNone, int64_t unit_id = 0,
+                                uint32_t flags = 0) {
+  model::Sample sample;
   sample.series = {
       .indicator = indicator, .layer = layer, .unit = unit, .unit_id = unit_id, .unit_name = ""};
   sample.value = value;
@@ -22,8 +24,8 @@ inline Sample MakeSample(const std::string& indicator, double value, int32_t lay
   return sample;
 }
 
-inline ClosedStep MakeStep(int64_t step, std::vector<Sample> samples = {}) {
-  ClosedStep closed;
+inline model::ClosedStep MakeStep(int64_t step, std::vector<model::Sample> samples = {}) {
+  model::ClosedStep closed;
   closed.run = "run";
   closed.row.attempt = 1;
   closed.row.step = step;
@@ -65,17 +67,19 @@ class TestRun {
     evaluator->BeginAttempt({.number = 1, .resume_step = std::nullopt});
   }
 
-  void Step(const ClosedStep& step) {
+  void Step(const model::ClosedStep& step) {
     for (model::AlertRow& row : evaluator->Evaluate(step)) {
       seen.push_back(absl::StrCat(step.row.step, " ", Text(row)));
       rows.push_back(std::move(row));
     }
   }
-  void Step(int64_t step, std::vector<Sample> samples) { Step(MakeStep(step, std::move(samples))); }
+  void Step(int64_t step, std::vector<model::Sample> samples) {
+    Step(MakeStep(step, std::move(samples)));
+  }
 
   std::unique_ptr<Evaluator> evaluator;
   std::vector<std::string> seen;  // "12 r firing L0 L2"
   std::vector<model::AlertRow> rows;
 };
 
-}  // namespace foreshock
+}  // namespace foreshock::rules

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 std::vector<TrendPoint> Points(const std::vector<double>& values) {
@@ -47,4 +47,4 @@ TEST(TrendTest, TheilSenIsTheMedianOfTheSlopesOfAllPairs) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

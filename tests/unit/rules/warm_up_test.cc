@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace foreshock {
+namespace foreshock::rules {
 namespace {
 
 // The first step of [0, steps) at which the schedule has settled, -1 if none.
@@ -152,4 +152,4 @@ TEST(ScheduleTest, AResumeKeepsThePlateauAndANewWarmUpIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::rules

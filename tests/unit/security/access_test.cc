@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 using ::testing::HasSubstr;
@@ -24,7 +24,7 @@ Caller With(const std::string& token, const char* peer = kElsewhere) {
 TokenGrant Grant(const std::string& token, std::vector<Role> roles,
                  const std::vector<std::string>& runs = {}) {
   TokenGrant grant{.name = token + "-name", .hash = HashToken(token), .roles = std::move(roles)};
-  for (const std::string& text : runs) grant.runs.push_back(*LabelMatcher::Parse(text));
+  for (const std::string& text : runs) grant.runs.push_back(*base::LabelMatcher::Parse(text));
   return grant;
 }
 
@@ -42,8 +42,9 @@ TEST(AccessTest, WithoutTokensAllIsOpenButAdminFromElsewhere) {
     EXPECT_OK(access.Admit({.peer = kElsewhere}, role));
   }
   EXPECT_OK(access.Admit({.peer = kHere}, Role::kAdmin));
-  EXPECT_THAT(access.Admit({.peer = kElsewhere}, Role::kAdmin),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("access.tokens_file")));
+  EXPECT_THAT(
+      access.Admit({.peer = kElsewhere}, Role::kAdmin),
+      support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("access.tokens_file")));
   EXPECT_EQ(Refused(access, AccessRefusal::kNotLocal), 1u);
   ASSERT_OK_AND_ASSIGN(const Client client, access.AdmitPush({.peer = kElsewhere}, "any"));
   EXPECT_EQ(client.name, "10.0.0.9");
@@ -70,9 +71,9 @@ TEST(AccessTest, NoTokenAndAnUnknownOneAreUnauthenticatedAlsoFromHere) {
   AccessControl access;
   Set(&access, {Grant("known", {Role::kRead})});
   EXPECT_THAT(access.Admit({.peer = kHere}, Role::kRead),
-              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("none was sent")));
+              support::StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("none was sent")));
   EXPECT_THAT(access.Admit(With("secret", kHere), Role::kRead),
-              StatusIs(absl::StatusCode::kUnauthenticated, Not(HasSubstr("secret"))));
+              support::StatusIs(absl::StatusCode::kUnauthenticated, Not(HasSubstr("secret"))));
   EXPECT_EQ(Refused(access, AccessRefusal::kNoToken), 1u);
   EXPECT_EQ(Refused(access, AccessRefusal::kUnknownToken), 1u);
 }
@@ -81,7 +82,7 @@ TEST(AccessTest, AnEmptyListLetsNobodyIn) {
   AccessControl access;
   Set(&access, {});
   EXPECT_THAT(access.Admit({.peer = kHere}, Role::kRead),
-              StatusIs(absl::StatusCode::kUnauthenticated, ::testing::_));
+              support::StatusIs(absl::StatusCode::kUnauthenticated, ::testing::_));
 }
 
 TEST(AccessTest, PushIsForTheRunsThatMatch) {
@@ -92,7 +93,7 @@ TEST(AccessTest, PushIsForTheRunsThatMatch) {
   EXPECT_OK(access.AdmitPush(With("all"), "prod"));
   for (const char* run : {"exp-9", "prod", "an-exp-1", "exp-1\n", ""}) {
     EXPECT_THAT(access.AdmitPush(With("t"), run),
-                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("may not push")))
+                support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("may not push")))
         << run;
   }
   EXPECT_EQ(Refused(access, AccessRefusal::kRun), 5u);
@@ -107,8 +108,8 @@ TEST(AccessTest, ARevokedTokenIsUnknownAndTheVersionTells) {
   Set(&access, {});
   EXPECT_NE(access.version(), version);
   EXPECT_THAT(access.AdmitPush(With("t"), "r"),
-              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("revoked")));
+              support::StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("revoked")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::security

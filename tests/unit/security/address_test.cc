@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 TEST(AddressTest, OnlyLoopbackAndPathsAreLocal) {
@@ -40,4 +40,4 @@ TEST(AddressTest, ReadsPeersAsGrpcAndHttpNameThem) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::security

@@ -14,7 +14,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,13 +27,13 @@ class TlsFilesTest : public ::testing::Test {
         options_{.cert_file = dir_.File("server.pem"), .key_file = dir_.File("server.key")} {
     Write(first_);
   }
-  void Write(const TestCertificate& pair) {
-    WriteFile(options_.cert_file, pair.cert);
-    WriteFile(options_.key_file, pair.key);
+  void Write(const support::TestCertificate& pair) {
+    support::WriteFile(options_.cert_file, pair.cert);
+    support::WriteFile(options_.key_file, pair.key);
   }
   // By renaming, as a rotation should.
   void Replace(const std::string& path, const std::string& text) {
-    WriteFile(path + ".new", text);
+    support::WriteFile(path + ".new", text);
     std::filesystem::rename(path + ".new", path);
   }
   std::unique_ptr<TlsFiles> Open() {
@@ -52,11 +52,12 @@ class TlsFilesTest : public ::testing::Test {
     return current->cert_chain == first_.cert ? "first" : "second";
   }
 
-  const TempDir dir_;
-  FakeClock clock_;
+  const support::TempDir dir_;
+  support::FakeClock clock_;
   TlsOptions options_;
-  const TestCertificate first_ = MakeCertificate("localhost");
-  const TestCertificate second_ = MakeCertificate("localhost", {.not_after_s = 7200});
+  const support::TestCertificate first_ = support::MakeCertificate("localhost");
+  const support::TestCertificate second_ =
+      support::MakeCertificate("localhost", {.not_after_s = 7200});
 };
 
 TEST_F(TlsFilesTest, AGoodPairIsTakenWithItsExpiry) {
@@ -88,7 +89,7 @@ TEST_F(TlsFilesTest, WhatIsWrongIsNamedWithItsFileAndHasNoSecretInIt) {
       {"too long", TlsFile::kCert, std::string((1 << 20) + 1, '\n'), invalid, "more than 1 MiB"},
       {"empty", TlsFile::kKey, "", invalid, "server.key: is empty"},
       {"a certificate", TlsFile::kKey, first_.cert, invalid, "server.key: no private key in PEM"},
-      {"a passphrase", TlsFile::kKey, WithPassphrase(first_.key), invalid,
+      {"a passphrase", TlsFile::kKey, support::WithPassphrase(first_.key), invalid,
        "server.key: no private key in PEM without a passphrase"},
       {"of another certificate", TlsFile::kKey, second_.key, invalid,
        "server.key: is not the key of the certificate in"},
@@ -96,10 +97,11 @@ TEST_F(TlsFilesTest, WhatIsWrongIsNamedWithItsFileAndHasNoSecretInIt) {
   for (const Case& test : cases) {
     SCOPED_TRACE(test.name);
     Write(first_);
-    WriteFile(test.at_fault == TlsFile::kCert ? options_.cert_file : options_.key_file, test.text);
+    support::WriteFile(test.at_fault == TlsFile::kCert ? options_.cert_file : options_.key_file,
+                       test.text);
     TlsFile at_fault = TlsFile::kClientCa;
     const absl::Status status = ReadTls(options_, &at_fault).status();
-    EXPECT_THAT(status, StatusIs(test.code, HasSubstr(test.message)));
+    EXPECT_THAT(status, support::StatusIs(test.code, HasSubstr(test.message)));
     EXPECT_EQ(at_fault, test.at_fault);
     EXPECT_EQ(status.message().find("BEGIN"), std::string::npos);
   }
@@ -108,38 +110,39 @@ TEST_F(TlsFilesTest, WhatIsWrongIsNamedWithItsFileAndHasNoSecretInIt) {
 TEST_F(TlsFilesTest, FilesThatAreNotThereOrCannotBeReadAreNamed) {
   options_.key_file = dir_.File("none");
   EXPECT_THAT(TlsFiles::Open(options_, &clock_).status(),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none: No such file")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("none: No such file")));
   options_.key_file = dir_.path();
   EXPECT_THAT(TlsFiles::Open(options_, &clock_).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr(absl::StrCat(dir_.path(), ": is empty or no file"))));
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr(absl::StrCat(dir_.path(), ": is empty or no file"))));
   if (geteuid() == 0) return;  // whom no mode keeps out
   options_.key_file = dir_.File("server.key");
   ASSERT_EQ(chmod(options_.key_file.c_str(), 0), 0);
   EXPECT_THAT(TlsFiles::Open(options_, &clock_).status(),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("server.key")));
+              support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("server.key")));
 }
 
 TEST_F(TlsFilesTest, AChainIsTakenWholeAndAClientAuthorityIsChecked) {
-  const TestCertificate ca = MakeCertificate("ca");
-  const TestCertificate leaf = MakeCertificate("localhost", {.issuer = &ca});
+  const support::TestCertificate ca = support::MakeCertificate("ca");
+  const support::TestCertificate leaf = support::MakeCertificate("localhost", {.issuer = &ca});
   Write({leaf.cert + ca.cert, leaf.key});
   options_.client_ca_file = dir_.File("ca.pem");
-  WriteFile(options_.client_ca_file, ca.cert + second_.cert);
+  support::WriteFile(options_.client_ca_file, ca.cert + second_.cert);
   ASSERT_OK_AND_ASSIGN(const TlsMaterial material, ReadTls(options_, nullptr));
   EXPECT_EQ(material.cert_chain, leaf.cert + ca.cert);
   EXPECT_EQ(material.client_ca, ca.cert + second_.cert);
-  WriteFile(options_.client_ca_file, "nothing\n");
+  support::WriteFile(options_.client_ca_file, "nothing\n");
   TlsFile at_fault = TlsFile::kCert;
-  EXPECT_THAT(ReadTls(options_, &at_fault).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ca.pem: no certificate")));
+  EXPECT_THAT(
+      ReadTls(options_, &at_fault).status(),
+      support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ca.pem: no certificate")));
   EXPECT_EQ(at_fault, TlsFile::kClientCa);
 }
 
 // A daemon that does not start would not even record.
 TEST_F(TlsFilesTest, AnExpiredCertificateIsServedAndSaysSo) {
-  const TestCertificate expired =
-      MakeCertificate("localhost", {.not_before_s = -7200, .not_after_s = -3600});
+  const support::TestCertificate expired =
+      support::MakeCertificate("localhost", {.not_before_s = -7200, .not_after_s = -3600});
   Write(expired);
   const std::unique_ptr<TlsFiles> files = Open();
   EXPECT_LT(files->expires(), absl::Now());
@@ -197,8 +200,8 @@ TEST_F(TlsFilesTest, TheFilesAreLookedAtOnceASecondAndWhoHasAConnectionKeepsItsP
 TEST_F(TlsFilesTest, ASecretThatIsSwappedByALinkIsSeen) {
   for (const auto& [name, pair] : {std::pair("one", first_), std::pair("two", second_)}) {
     std::filesystem::create_directory(dir_.File(name));
-    WriteFile(absl::StrCat(dir_.File(name), "/server.pem"), pair.cert);
-    WriteFile(absl::StrCat(dir_.File(name), "/server.key"), pair.key);
+    support::WriteFile(absl::StrCat(dir_.File(name), "/server.pem"), pair.cert);
+    support::WriteFile(absl::StrCat(dir_.File(name), "/server.key"), pair.key);
   }
   std::filesystem::create_symlink("one", dir_.File("data"));
   options_ = {.cert_file = dir_.File("data/server.pem"), .key_file = dir_.File("data/server.key")};
@@ -211,4 +214,4 @@ TEST_F(TlsFilesTest, ASecretThatIsSwappedByALinkIsSeen) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::security

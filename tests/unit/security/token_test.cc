@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::security {
 namespace {
 
 TEST(TokenTest, NewTokensAreLongAndNeverTheSame) {
@@ -62,4 +62,4 @@ TEST(TokenTest, FindsTheTokenInTheHeader) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::security

@@ -24,7 +24,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,11 +40,11 @@ StoreBatch OneStep(int64_t step) {
   attempt.set_first_step(0);
   attempt.set_last_step(step);
   batch.attempts.push_back({"r", attempt});
-  ClosedStep closed;
+  model::ClosedStep closed;
   closed.run = "r";
   closed.row.attempt = 1;
   closed.row.step = step;
-  for (int s = 0; s < 2; ++s) closed.samples.push_back({FilledSeries(s), 0.5, 0});
+  for (int s = 0; s < 2; ++s) closed.samples.push_back({support::FilledSeries(s), 0.5, 0});
   batch.steps.push_back(closed);
   return batch;
 }
@@ -52,11 +52,11 @@ StoreBatch OneStep(int64_t step) {
 // How many points each of the two series has; -1: they have different numbers.
 int64_t StepsIn(const Store& store) {
   int64_t count[2] = {};
-  EXPECT_OK(
-      store.Points("r", {FilledSeries(0), FilledSeries(1)}, {}, [&](size_t series, const Point&) {
-        ++count[series];
-        return true;
-      }));
+  EXPECT_OK(store.Points("r", {support::FilledSeries(0), support::FilledSeries(1)}, {},
+                         [&](size_t series, const model::Point&) {
+                           ++count[series];
+                           return true;
+                         }));
   return count[0] == count[1] ? count[0] : -1;
 }
 
@@ -67,7 +67,7 @@ uint64_t FindingsIn(const std::string& directory) {
 }
 
 TEST(BackupTest, IsOfOneMomentBesideAWriter) {
-  const TempDir directory;
+  const support::TempDir directory;
   ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = directory.File("data")}));
   std::atomic<int64_t> written{0};
   std::atomic<bool> stop{false};
@@ -103,18 +103,18 @@ TEST(BackupTest, IsOfOneMomentBesideAWriter) {
 }
 
 TEST(BackupTest, RestoreRefusesWhatWouldBeLostAndWhatIsNotWhole) {
-  const TempDir directory;
+  const support::TempDir directory;
   {
     ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = directory.File("data")}));
-    ASSERT_NO_FATAL_FAILURE(FillRun({.name = "r", .last_step = 900}, store.get()));
+    ASSERT_NO_FATAL_FAILURE(support::FillRun({.name = "r", .last_step = 900}, store.get()));
     ASSERT_OK(store->Backup(directory.File("backup")));
     EXPECT_THAT(store->Backup(directory.File("none/backup")),
-                StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
+                support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
   }
   EXPECT_THAT(RestoreBackup(directory.File("backup"), directory.File("data")),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not empty")));
+              support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not empty")));
   EXPECT_THAT(RestoreBackup(directory.File("nowhere"), directory.File("fresh")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("nowhere")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("nowhere")));
   std::filesystem::create_directory(directory.File("empty"));
   EXPECT_FALSE(RestoreBackup(directory.File("empty"), directory.File("fresh")).ok());
   for (const auto& entry :
@@ -125,7 +125,7 @@ TEST(BackupTest, RestoreRefusesWhatWouldBeLostAndWhatIsNotWhole) {
     file.put('x').put('y');
   }
   EXPECT_THAT(RestoreBackup(directory.File("backup"), directory.File("fresh")),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("backup")));
+              support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("backup")));
   EXPECT_FALSE(std::filesystem::exists(directory.File("fresh")));
 }
 
@@ -136,7 +136,7 @@ TEST(BackupChild, DISABLED_MakesBackups) {
   const std::string data = absl::StrCat(directory, "/data");
   ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore({.directory = data}));
   for (int64_t step = 0;; step += 1'000) {
-    FillRun({.name = "r", .first_step = step, .last_step = step + 999}, store.get());
+    support::FillRun({.name = "r", .first_step = step, .last_step = step + 999}, store.get());
     ASSERT_OK(store->Backup(absl::StrCat(directory, "/backup")));
   }
 }
@@ -145,7 +145,7 @@ TEST(BackupTest, OneThatIsKilledIsNoBackup) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
-  const TempDir directory;
+  const support::TempDir directory;
   const pid_t child = fork();
   if (child == 0) {
     setenv(kChildVariable, directory.path().c_str(), 1);
@@ -170,4 +170,4 @@ TEST(BackupTest, OneThatIsKilledIsNoBackup) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

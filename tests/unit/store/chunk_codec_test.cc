@@ -22,9 +22,10 @@ using ::testing::ElementsAreArray;
 
 constexpr int64_t kFirstStep = std::numeric_limits<int64_t>::min();
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
-constexpr Storage kStorages[] = {Storage::kF32, Storage::kF64, Storage::kI64};
+constexpr model::Storage kStorages[] = {model::Storage::kF32, model::Storage::kF64,
+                                        model::Storage::kI64};
 
-std::vector<ChunkPoint> AsKept(Storage storage, std::vector<ChunkPoint> points) {
+std::vector<ChunkPoint> AsKept(model::Storage storage, std::vector<ChunkPoint> points) {
   for (ChunkPoint& point : points) point.value = Kept(storage, point.value);
   return points;
 }
@@ -35,7 +36,8 @@ bool SameBits(const std::vector<ChunkPoint>& a, const std::vector<ChunkPoint>& b
   });
 }
 
-void ExpectComesBack(Storage storage, int64_t window_start, const std::vector<ChunkPoint>& points) {
+void ExpectComesBack(model::Storage storage, int64_t window_start,
+                     const std::vector<ChunkPoint>& points) {
   const std::vector<ChunkPoint> kept = AsKept(storage, points);
   const std::string row = EncodeChunk(storage, window_start, points);
   EXPECT_EQ(KindOf(row), ChunkKind::kPoints);
@@ -51,7 +53,7 @@ void ExpectComesBack(Storage storage, int64_t window_start, const std::vector<Ch
 }
 
 // Makes a series of one of several kinds, from `step` on.
-std::vector<ChunkPoint> RandomSeries(Storage storage, size_t count, int64_t step,
+std::vector<ChunkPoint> RandomSeries(model::Storage storage, size_t count, int64_t step,
                                      std::mt19937_64* random) {
   const uint64_t shape = (*random)() % 6;
   const uint64_t cadence = (*random)() % 3;
@@ -69,7 +71,7 @@ std::vector<ChunkPoint> RandomSeries(Storage storage, size_t count, int64_t step
     if (shape == 4 && (*random)() % 50 == 0) value = 1e-300 * walk;  // does not fit a float
     if (shape == 5) value = std::sin(0.01 * static_cast<double>(i));
     if (!std::isfinite(value)) value = -0.0;
-    if (storage == Storage::kI64 && shape != 4) value = std::round(1000 * value);
+    if (storage == model::Storage::kI64 && shape != 4) value = std::round(1000 * value);
     uint32_t flags = flagging == 1 ? 16 : 0;
     if (flagging == 2 && i % 10 == 0) flags = 64;
     if (flagging == 3) flags = static_cast<uint32_t>((*random)());
@@ -83,7 +85,7 @@ TEST(ChunkCodecTest, RandomSeriesOfEveryStorageComeBack) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  for (const Storage storage : kStorages) {
+  for (const model::Storage storage : kStorages) {
     for (const size_t count : {1, 2, 3, 17, 511, 512, 1024}) {
       for (int i = 0; i < 12; ++i) {
         const auto window = static_cast<int64_t>(random()) / 2;
@@ -92,7 +94,8 @@ TEST(ChunkCodecTest, RandomSeriesOfEveryStorageComeBack) {
       }
     }
   }
-  ExpectComesBack(Storage::kF32, 0, RandomSeries(Storage::kF32, kChunkPointsMax, 0, &random));
+  ExpectComesBack(model::Storage::kF32, 0,
+                  RandomSeries(model::Storage::kF32, kChunkPointsMax, 0, &random));
 }
 
 TEST(ChunkCodecTest, StepsUpToTheEndsOfTheirRangeComeBack) {
@@ -105,8 +108,8 @@ TEST(ChunkCodecTest, StepsUpToTheEndsOfTheirRangeComeBack) {
                                          {kLastStep - 1, kLastStep}}) {
     std::vector<ChunkPoint> points;
     for (const int64_t step : steps) points.push_back({step, 1, 0});
-    ExpectComesBack(Storage::kF32, kFirstStep, points);
-    ExpectComesBack(Storage::kF32, steps[0], points);
+    ExpectComesBack(model::Storage::kF32, kFirstStep, points);
+    ExpectComesBack(model::Storage::kF32, steps[0], points);
   }
 }
 
@@ -120,7 +123,7 @@ TEST(ChunkCodecTest, EveryFiniteValueComesBackAsAPointRowWouldKeepIt) {
                            Double::max(), Double::denorm_min(),
                            0x1p63,        -0x1p63,
                            0x1p53 - 1,    0.5};
-  for (const Storage storage : kStorages) {
+  for (const model::Storage storage : kStorages) {
     for (const double a : values) {
       ExpectComesBack(storage, 0, {{0, a, 0}});
       for (const double b : values) ExpectComesBack(storage, 0, {{0, a, 0}, {1, b, 0}, {2, a, 0}});
@@ -131,14 +134,15 @@ TEST(ChunkCodecTest, EveryFiniteValueComesBackAsAPointRowWouldKeepIt) {
 TEST(ChunkCodecTest, WhatRepeatsCostsNothingAndFractionsCostTheirNumerators) {
   std::vector<ChunkPoint> points;
   for (int64_t i = 0; i < 400; ++i) points.push_back({1000 + i, 0.1, 16});
-  EXPECT_LE(EncodeChunk(Storage::kF32, 1000, points).size(), 20u);
+  EXPECT_LE(EncodeChunk(model::Storage::kF32, 1000, points).size(), 20u);
   std::mt19937_64 random(1);
   for (const int denominator : {128, 96, 1000, 24576, 131072}) {
     for (ChunkPoint& point : points) {
       point.value = (denominator / 3 + static_cast<double>(random() % 16)) / denominator;
     }
     // 4 bits of noise and 1.6 for not being geometric.
-    EXPECT_LE(EncodeChunk(Storage::kF32, 1000, points).size(), 400 * 6 / 8 + 20u) << denominator;
+    EXPECT_LE(EncodeChunk(model::Storage::kF32, 1000, points).size(), 400 * 6 / 8 + 20u)
+        << denominator;
   }
 }
 
@@ -148,8 +152,8 @@ TEST(ChunkCodecTest, TruncatedAndChangedRowsAreRefusedOrDecodedButNeverCrash) {
   std::mt19937_64 random(seed);
   for (const auto& [count, rounds] : {std::pair<size_t, int>{1, 6}, {5, 12}, {40, 12}, {520, 1}}) {
     for (int i = 0; i < rounds; ++i) {
-      const std::vector<ChunkPoint> points = RandomSeries(Storage::kF32, count, 7, &random);
-      const std::string row = EncodeChunk(Storage::kF32, 0, points);
+      const std::vector<ChunkPoint> points = RandomSeries(model::Storage::kF32, count, 7, &random);
+      const std::string row = EncodeChunk(model::Storage::kF32, 0, points);
       std::vector<ChunkPoint> back;
       ChunkSummary summary;
       for (size_t length = 0; length < row.size(); ++length) {
@@ -176,7 +180,7 @@ TEST(ChunkCodecTest, TheDownsampledFormAgreesWithASlowReference) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  for (const Storage storage : kStorages) {
+  for (const model::Storage storage : kStorages) {
     for (const int exponent : {0, 3, 4, 8, 12}) {
       const int64_t window = -(int64_t{1} << 20);
       std::vector<ChunkPoint> points =
@@ -230,9 +234,9 @@ TEST(ChunkCodecTest, StepRowsComeBack) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  std::vector<StepRow> steps;
+  std::vector<model::StepRow> steps;
   for (int64_t i = 0; i < 700; ++i) {
-    StepRow step;
+    model::StepRow step;
     step.step = 100 + i + i / 50;
     step.time_unix_ns =
         1'800'000'000'000'000'000 + i * 250'000'000 + static_cast<int64_t>(random() % 4'000'000);
@@ -246,7 +250,7 @@ TEST(ChunkCodecTest, StepRowsComeBack) {
   const std::string row = EncodeStepChunk(64, steps);
   EXPECT_EQ(KindOf(row), ChunkKind::kSteps);
   EXPECT_LT(row.size(), 700 * 4u);  // 22 bits of clock
-  std::vector<StepRow> back;
+  std::vector<model::StepRow> back;
   ASSERT_TRUE(DecodeStepChunk(row, 64, &back));
   EXPECT_THAT(back, ElementsAreArray(steps));
   for (size_t length = 0; length < row.size(); ++length) {

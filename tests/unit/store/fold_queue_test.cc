@@ -93,7 +93,7 @@ TEST_F(FoldQueueTest, WaitingEndsWithARunThatIsDueAndWithAStop) {
     queue_.Forget(first.value_or(0));
     second = queue_.WaitForDue();
   });
-  queue_.Add({{7, kSmallRun, 10}}, SteadyNow());
+  queue_.Add({{7, kSmallRun, 10}}, base::SteadyNow());
   while (queue_.NextDue().has_value()) std::this_thread::yield();
   queue_.Stop();
   waiter.join();

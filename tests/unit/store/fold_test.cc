@@ -21,7 +21,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using ::testing::AllOf;
@@ -29,8 +29,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const SeriesKey kDense{"train.loss", kNoLayer, Unit::kNone, 0, ""};
-const SeriesKey kSparse{"router.token_entropy", 3, Unit::kNone, 0, ""};
+const model::SeriesKey kDense{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
+const model::SeriesKey kSparse{"router.token_entropy", 3, model::Unit::kNone, 0, ""};
 constexpr int64_t kSparseEvery = 500;
 
 // Steps first..last of attempt 1, the sparse series at every 500th.
@@ -42,7 +42,7 @@ StoreBatch DenseSteps(const std::string& run, int64_t first, int64_t last) {
   attempt.set_last_step(last);
   batch.attempts.push_back({run, attempt});
   for (int64_t step = first; step <= last; ++step) {
-    ClosedStep closed;
+    model::ClosedStep closed;
     closed.run = run;
     closed.row.attempt = 1;
     closed.row.step = step;
@@ -55,7 +55,7 @@ StoreBatch DenseSteps(const std::string& run, int64_t first, int64_t last) {
 
 uint64_t CountPoints(const Store& store, const std::string& run) {
   uint64_t points = 0;
-  EXPECT_OK(store.Points(run, {kDense, kSparse}, {}, [&points](size_t, const Point&) {
+  EXPECT_OK(store.Points(run, {kDense, kSparse}, {}, [&points](size_t, const model::Point&) {
     ++points;
     return true;
   }));
@@ -80,17 +80,16 @@ class FoldTest : public ::testing::Test {
   // Lists the chunks of a series in a closed store as "[first, last] rows".
   std::vector<std::string> Chunks(uint32_t series) {
     std::vector<std::string> chunks;
-    auto database =
-        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>());
+    auto database = Database::Open(Options(), nullptr, std::make_shared<DamageWatch>());
     EXPECT_OK(database);
-    const store::ReadView view = store::ReadView::Of(**database);
+    const ReadView view = ReadView::Of(**database);
     EXPECT_OK(view.ScanPrefix(
-        store::Family::kChunks, "",
+        Family::kChunks, "",
         [&](absl::string_view key, absl::string_view bytes) -> absl::StatusOr<bool> {
-          store::ChunkId id;
+          ChunkId id;
           uint32_t count = 0;
-          EXPECT_TRUE(store::DecodeChunkKey(key, &id));
-          EXPECT_TRUE(store::DecodeChunkCount(bytes, &count));
+          EXPECT_TRUE(DecodeChunkKey(key, &id));
+          EXPECT_TRUE(DecodeChunkCount(bytes, &count));
           if (id.series == series) {
             chunks.push_back("[" + std::to_string(id.window.first) + ", " +
                              std::to_string(id.window.last()) + "] " + std::to_string(count));
@@ -100,7 +99,7 @@ class FoldTest : public ::testing::Test {
     return chunks;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(FoldTest, DenseSeriesGetChunksOf1024StepsAndSparseOnesLongWindows) {
@@ -172,10 +171,11 @@ TEST_F(FoldTest, AStepThatIsWrittenAgainWinsBeforeAndAfterFolds) {
   ASSERT_OK(store->Fold("exp"));
   const auto value_at_5 = [&store] {
     double value = 0;
-    EXPECT_OK(store->Points("exp", {kDense}, {.first = 5, .last = 5}, [&](size_t, const Point& p) {
-      value = p.value;
-      return true;
-    }));
+    EXPECT_OK(
+        store->Points("exp", {kDense}, {.first = 5, .last = 5}, [&](size_t, const model::Point& p) {
+          value = p.value;
+          return true;
+        }));
     return value;
   };
   for (const double value : {100.0, 200.0}) {
@@ -197,13 +197,14 @@ TEST_F(FoldTest, AStepThatIsWrittenAgainWinsBeforeAndAfterFolds) {
 TEST_F(FoldTest, IsRefusedReadOnlyAndForARunThatIsNotThere) {
   {
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-    EXPECT_THAT(store->Fold("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no run")));
+    EXPECT_THAT(store->Fold("exp"),
+                support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("no run")));
   }
   StoreOptions options = Options();
   options.read_only = true;
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
-  EXPECT_THAT(store->Fold("exp"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("for reading only")));
+  EXPECT_THAT(store->Fold("exp"), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                    HasSubstr("for reading only")));
 }
 
 TEST_F(FoldTest, ACorruptChunkStopsTheFoldAndLosesNothingElse) {
@@ -212,21 +213,20 @@ TEST_F(FoldTest, ACorruptChunkStopsTheFoldAndLosesNothingElse) {
     ASSERT_OK(store->Write(DenseSteps("exp", 0, 9)));
     ASSERT_OK(store->Fold("exp"));
   }
-  const std::string key = store::ChunkKey({1, 1, 1, store::Window::Of(0, 8)});
+  const std::string key = ChunkKey({1, 1, 1, Window::Of(0, 8)});
   {
-    ASSERT_OK_AND_ASSIGN(
-        const auto database,
-        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
-    ASSERT_TRUE(
-        database->db()->Put({}, database->family(store::Family::kChunks), key, "damaged").ok());
+    ASSERT_OK_AND_ASSIGN(const auto database,
+                         Database::Open(Options(), nullptr, std::make_shared<DamageWatch>()));
+    ASSERT_TRUE(database->db()->Put({}, database->family(Family::kChunks), key, "damaged").ok());
   }
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
   ASSERT_OK(store->Write(DenseSteps("exp", 10, 19)));
-  EXPECT_THAT(store->Fold("exp"), StatusIs(absl::StatusCode::kDataLoss,
-                                           AllOf(HasSubstr("wrong checksum in family chunks"))));
+  EXPECT_THAT(store->Fold("exp"),
+              support::StatusIs(absl::StatusCode::kDataLoss,
+                                AllOf(HasSubstr("wrong checksum in family chunks"))));
   // Points outside that chunk can be read.
   std::vector<int64_t> steps;
-  ASSERT_OK(store->Points("exp", {kSparse}, {}, [&steps](size_t, const Point& point) {
+  ASSERT_OK(store->Points("exp", {kSparse}, {}, [&steps](size_t, const model::Point& point) {
     steps.push_back(point.step);
     return true;
   }));
@@ -240,7 +240,8 @@ TEST_F(FoldTest, LooksOnlyAtTheSeriesThatItFolds) {
   StoreBatch batch = DenseSteps("exp", 0, 0);
   batch.steps[0].samples.clear();
   for (uint32_t head = 0; head < kManySeries; ++head) {
-    batch.steps[0].samples.push_back({{"attn.delta.entropy", 0, Unit::kHead, head, ""}, 0.5, 0});
+    batch.steps[0].samples.push_back(
+        {{"attn.delta.entropy", 0, model::Unit::kHead, head, ""}, 0.5, 0});
   }
   ASSERT_OK(store->Write(batch));
   rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
@@ -275,11 +276,10 @@ TEST_F(FoldTest, ADeletionBesideFoldsBringsNothingBack) {
   EXPECT_EQ(CountPoints(*store, "kept"), 5'000u + 10);
   ASSERT_OK(store->DeleteRun("kept"));
   store.reset();
-  ASSERT_OK_AND_ASSIGN(
-      const auto database,
-      store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
-  for (const store::Family family : {store::Family::kHeads, store::Family::kChunks}) {
-    EXPECT_OK(store::ReadView::Of(*database).ScanPrefix(
+  ASSERT_OK_AND_ASSIGN(const auto database,
+                       Database::Open(Options(), nullptr, std::make_shared<DamageWatch>()));
+  for (const Family family : {Family::kHeads, Family::kChunks}) {
+    EXPECT_OK(ReadView::Of(*database).ScanPrefix(
         family, "", [](absl::string_view key, absl::string_view) -> absl::StatusOr<bool> {
           ADD_FAILURE() << "a row of a deleted run is there";
           return false;
@@ -310,4 +310,4 @@ TEST_F(FoldTest, AReadSeesTheSameBesideFolds) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -10,14 +10,14 @@
 namespace foreshock::store {
 namespace {
 
-const StepRow kStep{0, -5, 1'800'000'000'000'000'000, 4'194'304, 8, false, true, false};
-const std::vector<HeadPoint> kPoints = {{1, 2.5, 0, Storage::kF32},
-                                        {2, 1e300, kFlagPartial, Storage::kF64},
-                                        {300, 7, 0xffffffff, Storage::kI64},
-                                        {0xfffffffe, -0.0, 1, Storage::kF32}};
+const model::StepRow kStep{0, -5, 1'800'000'000'000'000'000, 4'194'304, 8, false, true, false};
+const std::vector<HeadPoint> kPoints = {{1, 2.5, 0, model::Storage::kF32},
+                                        {2, 1e300, model::kFlagPartial, model::Storage::kF64},
+                                        {300, 7, 0xffffffff, model::Storage::kI64},
+                                        {0xfffffffe, -0.0, 1, model::Storage::kF32}};
 
 // Reads all points; none if the row is not whole.
-std::vector<HeadPoint> ReadAll(absl::string_view bytes, StepRow* row) {
+std::vector<HeadPoint> ReadAll(absl::string_view bytes, model::StepRow* row) {
   std::vector<HeadPoint> points;
   HeadReader head;
   if (!head.Open(bytes)) return {};
@@ -28,7 +28,7 @@ std::vector<HeadPoint> ReadAll(absl::string_view bytes, StepRow* row) {
 }
 
 TEST(HeadCodecTest, StepAndPointsComeBack) {
-  StepRow row;
+  model::StepRow row;
   const std::vector<HeadPoint> points = ReadAll(EncodeHead(kStep, kPoints), &row);
   EXPECT_EQ(row, kStep);
   ASSERT_EQ(points.size(), kPoints.size());
@@ -52,7 +52,7 @@ TEST(HeadCodecTest, AStepWithoutPointsComesBack) {
 
 TEST(HeadCodecTest, TruncatedAndProlongedRowsAreRefused) {
   const std::string bytes = EncodeHead(kStep, kPoints);
-  StepRow row;
+  model::StepRow row;
   for (size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_TRUE(ReadAll(bytes.substr(0, length), &row).empty()) << length;
   }
@@ -60,11 +60,13 @@ TEST(HeadCodecTest, TruncatedAndProlongedRowsAreRefused) {
 }
 
 TEST(HeadCodecTest, ASeriesTwiceAndOneBeyondTheLastIdAreRefused) {
-  StepRow row;
-  const std::vector<HeadPoint> twice = {{1, 2.5, 0, Storage::kF32}, {1, 2.5, 0, Storage::kF32}};
+  model::StepRow row;
+  const std::vector<HeadPoint> twice = {{1, 2.5, 0, model::Storage::kF32},
+                                        {1, 2.5, 0, model::Storage::kF32}};
   EXPECT_TRUE(ReadAll(EncodeHead(kStep, twice), &row).empty());
   // The difference wraps to 0xffffffff.
-  const std::vector<HeadPoint> back = {{2, 2.5, 0, Storage::kF32}, {1, 2.5, 0, Storage::kF32}};
+  const std::vector<HeadPoint> back = {{2, 2.5, 0, model::Storage::kF32},
+                                       {1, 2.5, 0, model::Storage::kF32}};
   EXPECT_TRUE(ReadAll(EncodeHead(kStep, back), &row).empty());
 }
 

@@ -33,11 +33,12 @@ std::vector<std::string> Strings() {
   return all;
 }
 
-std::vector<SeriesKey> SeriesKeys() {
-  std::vector<SeriesKey> all;
+std::vector<model::SeriesKey> SeriesKeys() {
+  std::vector<model::SeriesKey> all;
   for (const char* indicator : {"attn.a", "attn.a.b", "attn.b"}) {
     for (const int32_t layer : {std::numeric_limits<int32_t>::min(), -1, 0, 1, 300}) {
-      for (const Unit unit : {Unit::kNone, Unit::kHead, Unit::kTensor}) {
+      for (const model::Unit unit :
+           {model::Unit::kNone, model::Unit::kHead, model::Unit::kTensor}) {
         for (const int64_t id : {int64_t{-1}, int64_t{0}, int64_t{300}}) {
           for (const char* name : {"", "a", "ab"}) {
             all.push_back({indicator, layer, unit, id, name});
@@ -131,14 +132,14 @@ TEST(KeyCodecTest, ReportKeysComeBackAndSortByStepRankInstanceAndSeq) {
 }
 
 TEST(KeyCodecTest, SeriesKeysComeBackAndSortAsSeries) {
-  std::vector<SeriesKey> all = SeriesKeys();
+  std::vector<model::SeriesKey> all = SeriesKeys();
   std::sort(all.begin(), all.end());
   std::string last;
-  for (const SeriesKey& series : all) {
+  for (const model::SeriesKey& series : all) {
     const std::string key = SeriesRowKey(7, series);
     EXPECT_LT(last, key);
     uint32_t run = 0;
-    SeriesKey decoded;
+    model::SeriesKey decoded;
     ASSERT_TRUE(DecodeSeriesRowKey(key, &run, &decoded));
     EXPECT_EQ(run, 7u);
     EXPECT_EQ(decoded, series);
@@ -170,7 +171,7 @@ TEST(KeyCodecTest, NoKeyIsAPrefixOfAnother) {
     keys.push_back(RunKey(name));
     keys.push_back(AlertKey(1, name));
     keys.push_back(RankKey(1, 2, 3, name));
-    keys.push_back(SeriesRowKey(1, {"a", 0, Unit::kTensor, 0, name}));
+    keys.push_back(SeriesRowKey(1, {"a", 0, model::Unit::kTensor, 0, name}));
     keys.push_back(EventKey(1, 5, 1, 6, name, "b"));
     keys.push_back(EventKey(1, 5, 1, 6, "b", name));
   }
@@ -192,7 +193,7 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
   const std::string chunk = ChunkKey({1, 2, 3, Window::Of(256, 8)});
   const std::string report = ReportKey({1, 2, 3, 4, std::string("a\0b", 3), 5});
   const std::string run = RunKey(std::string("a\0b", 3));
-  const std::string series = SeriesRowKey(1, {"attn.a", 2, Unit::kTensor, 3, "wq"});
+  const std::string series = SeriesRowKey(1, {"attn.a", 2, model::Unit::kTensor, 3, "wq"});
   struct Case {
     const char* name;
     std::string key;
@@ -222,7 +223,7 @@ TEST(KeyCodecTest, DecodersRefuseEveryTruncationAndAByteTooMany) {
       {"series", series,
        [](absl::string_view key) {
          uint32_t run_id = 0;
-         SeriesKey id;
+         model::SeriesKey id;
          return DecodeSeriesRowKey(key, &run_id, &id);
        }},
   };
@@ -241,7 +242,7 @@ TEST(KeyCodecTest, DecodersRefuseOtherKindsBadEscapesAndUnknownUnits) {
   std::string name;
   EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\1R\0\1", 7), &name));   // of run 1
   EXPECT_FALSE(DecodeRunKey(std::string("\0\0\0\0Ra\0\2", 8), &name));  // 00 02
-  SeriesKey series{"a", 0, Unit::kHead, 0, ""};
+  model::SeriesKey series{"a", 0, model::Unit::kHead, 0, ""};
   std::string key = SeriesRowKey(1, series);
   const size_t unit_at = 5 + 3 + 4;
   uint32_t run = 0;
@@ -260,9 +261,10 @@ TEST(KeyCodecTest, AScanByPrefixCoversExactlyItsKeys) {
     EXPECT_LE(end, HeadKey({run + 1, 0, 0}));
   }
   const std::string prefix = SeriesPrefix(1, "attn.");
-  EXPECT_THAT(SeriesRowKey(1, {"attn.a", 0, Unit::kNone, 0, ""}), ::testing::StartsWith(prefix));
-  EXPECT_LT(SeriesRowKey(1, {"attn", 9, Unit::kNone, 0, ""}), prefix);
-  EXPECT_GE(SeriesRowKey(1, {"attn/", 0, Unit::kNone, 0, ""}), PrefixEnd(prefix));
+  EXPECT_THAT(SeriesRowKey(1, {"attn.a", 0, model::Unit::kNone, 0, ""}),
+              ::testing::StartsWith(prefix));
+  EXPECT_LT(SeriesRowKey(1, {"attn", 9, model::Unit::kNone, 0, ""}), prefix);
+  EXPECT_GE(SeriesRowKey(1, {"attn/", 0, model::Unit::kNone, 0, ""}), PrefixEnd(prefix));
   EXPECT_EQ(PrefixEnd(std::string("a\xff\xff", 3)), "b");
   EXPECT_EQ(PrefixEnd("\xff\xff"), "");
 }

@@ -25,13 +25,13 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
+const model::SeriesKey kLoss{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
 
 class OpenTest : public ::testing::Test {
  protected:
@@ -51,7 +51,7 @@ class OpenTest : public ::testing::Test {
     model::ShardReport report;
     report.set_step(5);
     batch.reports.push_back({"exp", 1, report});
-    ClosedStep step;
+    model::ClosedStep step;
     step.run = "exp";
     step.row.attempt = 1;
     step.row.step = 5;
@@ -65,36 +65,35 @@ class OpenTest : public ::testing::Test {
   }
 
   // Puts a row with a right checksum, whatever its value is.
-  void PutSealed(store::Family family, const std::string& key, std::string value) {
-    store::Seal(key, &value);
+  void PutSealed(Family family, const std::string& key, std::string value) {
+    Seal(key, &value);
     Put(family, key, value);
   }
 
-  void Put(store::Family family, const std::string& key, const std::string& value) {
-    ASSERT_OK_AND_ASSIGN(
-        const auto database,
-        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
+  void Put(Family family, const std::string& key, const std::string& value) {
+    ASSERT_OK_AND_ASSIGN(const auto database,
+                         Database::Open(Options(), nullptr, std::make_shared<DamageWatch>()));
     ASSERT_TRUE(database->db()->Put({}, database->family(family), key, value).ok());
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
-bool Any(size_t, const Point&) { return true; }
-bool AnyStep(const StepRow&) { return true; }
+bool Any(size_t, const model::Point&) { return true; }
+bool AnyStep(const model::StepRow&) { return true; }
 
 TEST_F(OpenTest, CreatesTheLastPartOfThePathOnly) {
   EXPECT_OK(OpenStore(Options()));
   EXPECT_THAT(OpenStore({.directory = directory_.File("no/such")}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot create")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot create")));
 }
 
 TEST_F(OpenTest, ReopensWhatItWrote) {
   Fill();
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
   int points = 0;
-  ASSERT_OK(store->Points("exp", {kLoss}, {}, [&points](size_t, const Point& point) {
-    EXPECT_EQ(point, (Point{1, 5, 2.5, 0}));
+  ASSERT_OK(store->Points("exp", {kLoss}, {}, [&points](size_t, const model::Point& point) {
+    EXPECT_EQ(point, (model::Point{1, 5, 2.5, 0}));
     ++points;
     return true;
   }));
@@ -108,9 +107,9 @@ TEST_F(OpenTest, RefusesADirectoryWithOtherFilesAndLeavesThemAlone) {
   std::filesystem::create_directory(Options().directory);
   const std::string file = Options().directory + "/thesis.tex";
   std::ofstream(file) << "text";
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("is no Foreshock store"), HasSubstr("thesis.tex"))));
+  EXPECT_THAT(OpenStore(Options()), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                      AllOf(HasSubstr("is no Foreshock store"),
+                                                            HasSubstr("thesis.tex"))));
   EXPECT_EQ(std::filesystem::file_size(file), 4u);
 }
 
@@ -123,10 +122,11 @@ TEST_F(OpenTest, AcceptsWhatAKilledCreationAndAFileSystemLeave) {
 
 TEST_F(OpenTest, RefusesAFileAndAPathUnderAFile) {
   std::ofstream(directory_.File("file")) << "text";
-  EXPECT_THAT(OpenStore({.directory = directory_.File("file")}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not a directory")));
+  EXPECT_THAT(
+      OpenStore({.directory = directory_.File("file")}),
+      support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not a directory")));
   EXPECT_THAT(OpenStore({.directory = directory_.File("file/data")}),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Not a directory")));
+              support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("Not a directory")));
 }
 
 TEST_F(OpenTest, RefusesADirectoryItMayNotWriteIn) {
@@ -134,7 +134,7 @@ TEST_F(OpenTest, RefusesADirectoryItMayNotWriteIn) {
   std::filesystem::create_directory(Options().directory);
   chmod(Options().directory.c_str(), 0500);
   EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
+              support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("cannot write in")));
 }
 
 TEST_F(OpenTest, RefusesAnotherProgramsDatabase) {
@@ -145,8 +145,8 @@ TEST_F(OpenTest, RefusesAnotherProgramsDatabase) {
   std::unique_ptr<rocksdb::DB> db(raw);
   ASSERT_TRUE(db->Put({}, "key", "value").ok());
   db.reset();
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("without a format row")));
+  EXPECT_THAT(OpenStore(Options()), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                      HasSubstr("without a format row")));
 }
 
 TEST_F(OpenTest, RefusesADatabaseWithOtherFamilies) {
@@ -160,8 +160,8 @@ TEST_F(OpenTest, RefusesADatabaseWithOtherFamilies) {
     ASSERT_TRUE(db->CreateColumnFamily({}, "theirs", &handle).ok());
     db->DestroyColumnFamilyHandle(handle);
   }
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("default, theirs")));
+  EXPECT_THAT(OpenStore(Options()), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                      HasSubstr("default, theirs")));
 }
 
 TEST_F(OpenTest, RefusesAnotherFormatWithAndWithoutOtherFamilies) {
@@ -182,25 +182,27 @@ TEST_F(OpenTest, RefusesAnotherFormatWithAndWithoutOtherFamilies) {
   for (const Case& c : cases) {
     std::filesystem::remove_all(Options().directory);
     Fill();
-    const std::string row = store::EncodeFormat(c.format);
-    Put(store::Family::kRows, store::FormatKey(), row);
-    const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(c.message));
+    const std::string row = EncodeFormat(c.format);
+    Put(Family::kRows, FormatKey(), row);
+    const auto refused =
+        support::StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(c.message));
     EXPECT_THAT(OpenStore(Options()), refused);
     EXPECT_THAT(OpenStore(read_only), refused);
-    RawStore(Options().directory).Create(c.family);
+    support::RawStore(Options().directory).Create(c.family);
     EXPECT_THAT(OpenStore(Options()), refused);
     EXPECT_THAT(OpenStore(read_only), refused);
     // A refusal leaves the store as it is.
-    const RawStore raw(Options().directory, {c.family});
-    EXPECT_EQ(raw.Get(raw.rows(), store::FormatKey()), row);
+    const support::RawStore raw(Options().directory, {c.family});
+    EXPECT_EQ(raw.Get(raw.rows(), FormatKey()), row);
   }
 }
 
 TEST_F(OpenTest, RefusesASecondOpeningInOneProcess) {
   ASSERT_OK_AND_ASSIGN(const auto first, OpenStore(Options()));
-  EXPECT_THAT(OpenStore(Options()),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr(absl::StrCat("already open in this process (", getpid(), ")"))));
+  EXPECT_THAT(
+      OpenStore(Options()),
+      support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                        HasSubstr(absl::StrCat("already open in this process (", getpid(), ")"))));
   StoreBatch batch;
   batch.runs.emplace_back().set_name("exp");
   EXPECT_OK(first->Write(batch));
@@ -209,7 +211,8 @@ TEST_F(OpenTest, RefusesASecondOpeningInOneProcess) {
 TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
   StoreOptions read_only = Options();
   read_only.read_only = true;
-  EXPECT_THAT(OpenStore(read_only), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no store")));
+  EXPECT_THAT(OpenStore(read_only),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("no store")));
   EXPECT_FALSE(std::filesystem::exists(Options().directory));
 
   Fill();
@@ -220,10 +223,10 @@ TEST_F(OpenTest, ReadOnlyCreatesNothingRefusesWritesAndReadsBesideAWriter) {
   EXPECT_FALSE(reader->Stats().writable);
   StoreBatch batch;
   batch.runs.emplace_back().set_name("other");
-  EXPECT_THAT(reader->Write(batch),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("for reading only")));
-  EXPECT_THAT(reader->DeleteRun("exp"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("for reading only")));
+  EXPECT_THAT(reader->Write(batch), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                      HasSubstr("for reading only")));
+  EXPECT_THAT(reader->DeleteRun("exp"), support::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                          HasSubstr("for reading only")));
   EXPECT_OK(writer->Write(batch));
 }
 
@@ -259,35 +262,34 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
   Fill();
   const std::string bad = "\xff\xff\xff";
   struct Case {
-    store::Family family;
+    Family family;
     std::string key;
     const char* what;
     absl::Status (*read)(const Store&);
   };
   const Case cases[] = {
-      {store::Family::kHeads, store::HeadKey({1, 1, 99}), "corrupt head in family heads",
+      {Family::kHeads, HeadKey({1, 1, 99}), "corrupt head in family heads",
        [](const Store& store) { return store.Points("exp", {kLoss}, {.attempt = 1}, Any); }},
-      {store::Family::kHeads, store::HeadKey({1, 1, 99}), "corrupt head in family heads",
+      {Family::kHeads, HeadKey({1, 1, 99}), "corrupt head in family heads",
        [](const Store& store) { return store.Steps("exp", {.attempt = 1}, AnyStep); }},
-      {store::Family::kChunks, store::ChunkKey({1, 1, 2, store::Window::Of(5, 8)}),
-       "corrupt chunk in family chunks",
+      {Family::kChunks, ChunkKey({1, 1, 2, Window::Of(5, 8)}), "corrupt chunk in family chunks",
        [](const Store& store) { return store.Points("exp", {kLoss}, {.attempt = 2}, Any); }},
-      {store::Family::kChunks, store::ChunkKey({1, 0, 2, store::Window::Of(5, 8)}),
+      {Family::kChunks, ChunkKey({1, 0, 2, Window::Of(5, 8)}),
        "corrupt step chunk in family chunks",
        [](const Store& store) { return store.Steps("exp", {.attempt = 2}, AnyStep); }},
-      {store::Family::kRows, store::AttemptKey(1, 1), "corrupt foreshock.model.AttemptRow",
+      {Family::kRows, AttemptKey(1, 1), "corrupt foreshock.model.AttemptRow",
        [](const Store& store) { return store.Attempts("exp").status(); }},
-      {store::Family::kRows, store::RankKey(1, 1, 0, ""), "corrupt foreshock.model.RankRow",
+      {Family::kRows, RankKey(1, 1, 0, ""), "corrupt foreshock.model.RankRow",
        [](const Store& store) { return store.Ranks("exp", 1).status(); }},
-      {store::Family::kRows, store::AlertKey(1, ""), "corrupt foreshock.model.AlertRow",
+      {Family::kRows, AlertKey(1, ""), "corrupt foreshock.model.AlertRow",
        [](const Store& store) { return store.Alerts("exp").status(); }},
-      {store::Family::kRows, store::EventKey(1, 0, 0, 0, "", ""), "foreshock.model.EventRow",
+      {Family::kRows, EventKey(1, 0, 0, 0, "", ""), "foreshock.model.EventRow",
        [](const Store& store) { return store.Events("exp").status(); }},
-      {store::Family::kRows, store::CoactivationKey(1, 1, 0), "foreshock.model.CoactivationRow",
+      {Family::kRows, CoactivationKey(1, 1, 0), "foreshock.model.CoactivationRow",
        [](const Store& store) { return store.Coactivation("exp", 1).status(); }},
-      {store::Family::kRows, store::JudgingKey(1), "corrupt foreshock.model.JudgingRow",
+      {Family::kRows, JudgingKey(1), "corrupt foreshock.model.JudgingRow",
        [](const Store& store) { return store.Judging("exp").status(); }},
-      {store::Family::kOpen, store::ReportKey({1, 1, 5, 0, "", 0}),
+      {Family::kOpen, ReportKey({1, 1, 5, 0, "", 0}),
        "corrupt foreshock.model.ShardReport in family open",
        [](const Store& store) {
          return store.OpenReports("exp", 1, [](const auto&) { return true; });
@@ -297,34 +299,36 @@ TEST_F(OpenTest, CorruptRowsAreDataLossThatNamesTheKey) {
     PutSealed(c.family, c.key, bad);
     {
       ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-      EXPECT_THAT(c.read(*store),
-                  StatusIs(absl::StatusCode::kDataLoss,
-                           AllOf(HasSubstr(c.what), HasSubstr(absl::BytesToHexString(c.key)),
-                                 HasSubstr("value of 3 bytes"))));
+      EXPECT_THAT(c.read(*store), support::StatusIs(absl::StatusCode::kDataLoss,
+                                                    AllOf(HasSubstr(c.what),
+                                                          HasSubstr(absl::BytesToHexString(c.key)),
+                                                          HasSubstr("value of 3 bytes"))));
     }
     // The same row with a checksum that is wrong.
     Put(c.family, c.key, bad + "sums");
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(Options()));
-    EXPECT_THAT(c.read(*store), StatusIs(absl::StatusCode::kDataLoss,
-                                         AllOf(HasSubstr(absl::StrCat("wrong checksum in family ",
-                                                                      store::FamilyName(c.family))),
-                                               HasSubstr(absl::BytesToHexString(c.key)))));
+    EXPECT_THAT(
+        c.read(*store),
+        support::StatusIs(
+            absl::StatusCode::kDataLoss,
+            AllOf(HasSubstr(absl::StrCat("wrong checksum in family ", FamilyName(c.family))),
+                  HasSubstr(absl::BytesToHexString(c.key)))));
   }
 }
 
 TEST_F(OpenTest, CorruptRunSeriesAndFormatRowsAreSaidOnOpening) {
   const std::pair<std::string, const char*> cases[] = {
-      {store::RunKey("exp"), "wrong checksum"},
-      {store::SeriesRowKey(1, kLoss), "wrong checksum"},
-      {store::FormatKey(), "corrupt format row"},
+      {RunKey("exp"), "wrong checksum"},
+      {SeriesRowKey(1, kLoss), "wrong checksum"},
+      {FormatKey(), "corrupt format row"},
   };
   for (const auto& [key, what] : cases) {
     std::filesystem::remove_all(Options().directory);
     Fill();
-    Put(store::Family::kRows, key, "\xff");
+    Put(Family::kRows, key, "\xff");
     EXPECT_THAT(OpenStore(Options()),
-                StatusIs(absl::StatusCode::kDataLoss,
-                         AllOf(HasSubstr(what), HasSubstr(absl::BytesToHexString(key)))));
+                support::StatusIs(absl::StatusCode::kDataLoss,
+                                  AllOf(HasSubstr(what), HasSubstr(absl::BytesToHexString(key)))));
   }
 }
 
@@ -335,10 +339,9 @@ TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
     ASSERT_OK(store->Fold("exp"));
   }
   {
-    ASSERT_OK_AND_ASSIGN(
-        const auto database,
-        store::Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>()));
-    for (const auto family : store::kAllFamilies) {
+    ASSERT_OK_AND_ASSIGN(const auto database,
+                         Database::Open(Options(), nullptr, std::make_shared<DamageWatch>()));
+    for (const auto family : kAllFamilies) {
       ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
     }
   }
@@ -353,8 +356,8 @@ TEST_F(OpenTest, AFlippedByteInATableIsDataLoss) {
     table.put(byte);
   }
   EXPECT_THAT(store->Points("exp", {kLoss}, {.attempt = 1}, Any),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("Corruption")));
+              support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("Corruption")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

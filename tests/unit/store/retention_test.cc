@@ -21,7 +21,7 @@
 #include "tests/support/store_files.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using store::AttemptFacts;
@@ -35,7 +35,7 @@ using ::testing::SizeIs;
 using Kind = RetentionStep::Kind;
 
 RunFacts Facts(const std::string& name, int64_t last_step, absl::Duration age, uint64_t bytes) {
-  RunFacts run{.name = name, .ended = true, .newest = kFilledNow - age, .bytes = bytes};
+  RunFacts run{.name = name, .ended = true, .newest = support::kFilledNow - age, .bytes = bytes};
   AttemptFacts attempt{.number = 1, .last_step = last_step};
   attempt.raw_age_step = attempt.kept_age_step = 0;
   run.attempts.push_back(attempt);
@@ -73,7 +73,7 @@ uint64_t Total(const std::vector<RunFacts>& runs) {
 TEST(RetentionPlanTest, WithoutLimitsNothingGoes) {
   EXPECT_FALSE(RetentionOptions().any());
   EXPECT_FALSE(NextRetentionStep({}, {Facts("r", 1 << 20, absl::Hours(9999), 1u << 30)}, 1u << 30,
-                                 kFilledNow)
+                                 support::kFilledNow)
                    .has_value());
 }
 
@@ -81,16 +81,16 @@ TEST(RetentionPlanTest, APointStaysRawWhileEitherLimitKeepsIt) {
   RunFacts run = Facts("r", 99'999, absl::Hours(1), 1000);
   run.attempts[0].raw_age_step = 50'000;
   RetentionOptions options{.raw_for = absl::Hours(5)};
-  auto step = NextRetentionStep(options, {run}, 0, kFilledNow);
+  auto step = NextRetentionStep(options, {run}, 0, support::kFilledNow);
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->before_step, 48 * 1024);  // 50 000 in whole kRetentionSteps
   options.raw_steps = 90'000;
-  step = NextRetentionStep(options, {run}, 0, kFilledNow);
+  step = NextRetentionStep(options, {run}, 0, support::kFilledNow);
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->before_step, 9 * 1024);
   EXPECT_EQ(step->kind, Kind::kDownsample);
   run.pinned = true;
-  EXPECT_FALSE(NextRetentionStep(options, {run}, 0, kFilledNow).has_value());
+  EXPECT_FALSE(NextRetentionStep(options, {run}, 0, support::kFilledNow).has_value());
 }
 
 TEST(RetentionPlanTest, DownsampledPointsGoLater) {
@@ -100,7 +100,7 @@ TEST(RetentionPlanTest, DownsampledPointsGoLater) {
   const RetentionOptions options{.raw_for = absl::Hours(5), .downsampled_for = absl::Hours(20)};
   std::vector<RunFacts> runs = {run};
   std::vector<std::string> done;
-  while (const auto step = NextRetentionStep(options, runs, 0, kFilledNow)) {
+  while (const auto step = NextRetentionStep(options, runs, 0, support::kFilledNow)) {
     done.push_back(
         absl::StrCat(step->kind == Kind::kDownsample ? "downsample " : "drop ", step->before_step));
     Apply(*step, &runs);
@@ -114,7 +114,8 @@ TEST(RetentionPlanTest, TheBudgetTakesRawPointsOfTheOldestFirstThenEndedRuns) {
                                 Facts("pinned", 40'000, absl::Hours(99), 4000)};
   runs[2].pinned = true;
   std::vector<std::string> done;
-  while (const auto step = NextRetentionStep({.bytes_max = 4500}, runs, Total(runs), kFilledNow)) {
+  while (const auto step =
+             NextRetentionStep({.bytes_max = 4500}, runs, Total(runs), support::kFilledNow)) {
     done.push_back(absl::StrCat(step->run, step->kind == Kind::kEmptyRun ? " emptied" : ""));
     Apply(*step, &runs);
   }
@@ -124,7 +125,8 @@ TEST(RetentionPlanTest, TheBudgetTakesRawPointsOfTheOldestFirstThenEndedRuns) {
 TEST(RetentionPlanTest, ALiveRunKeepsItsNewestSteps) {
   std::vector<RunFacts> runs = {Facts("live", 50'000, absl::Seconds(1), 4000)};
   runs[0].ended = false;
-  while (const auto step = NextRetentionStep({.bytes_max = 1}, runs, Total(runs), kFilledNow)) {
+  while (const auto step =
+             NextRetentionStep({.bytes_max = 1}, runs, Total(runs), support::kFilledNow)) {
     EXPECT_NE(step->kind, Kind::kEmptyRun);
     Apply(*step, &runs);
   }
@@ -167,16 +169,16 @@ TEST(RetentionPlanTest, AnyFactsComeToAnEndAndNothingProtectedGoes) {
     if (below(2) == 0) options.run_bytes_max = static_cast<uint64_t>(1 + below(1 << 20));
     const std::vector<RunFacts> before = runs;
     int steps = 0;
-    while (const auto step = NextRetentionStep(options, runs, Total(runs), kFilledNow)) {
+    while (const auto step = NextRetentionStep(options, runs, Total(runs), support::kFilledNow)) {
       ASSERT_LT(++steps, 1000) << "round " << round;
       const auto run = std::find_if(before.begin(), before.end(),
                                     [&](const RunFacts& of) { return of.name == step->run; });
       ASSERT_FALSE(run->pinned) << "round " << round;
-      const bool ended = run->ended || run->newest + store::kSilentEnd <= kFilledNow;
+      const bool ended = run->ended || run->newest + kSilentEnd <= support::kFilledNow;
       if (step->kind == Kind::kEmptyRun || step->kind == Kind::kDeleteRun) {
         ASSERT_TRUE(ended) << "round " << round;
       } else if (!ended) {
-        ASSERT_LE(step->before_step, run->attempts.back().last_step - store::kLiveRawSteps + 1)
+        ASSERT_LE(step->before_step, run->attempts.back().last_step - kLiveRawSteps + 1)
             << "round " << round;
       }
       Apply(*step, &runs);
@@ -197,7 +199,7 @@ class RetainTest : public ::testing::Test {
   }
 
   absl::StatusOr<RetentionResult> Retain(DiskStore* store, const RetentionOptions& options) {
-    return store->Retain(options, kFilledNow,
+    return store->Retain(options, support::kFilledNow,
                          {.delete_run = [&](const std::string& run) -> absl::Status {
                             deleted_.push_back(run);
                             return store->DeleteRun(run).status();
@@ -205,22 +207,24 @@ class RetainTest : public ::testing::Test {
                           .go_on = [this] { return batches_-- > 0; }});
   }
 
-  static std::vector<Point> PointsOf(const Store& store, const FilledRun& run) {
-    std::vector<Point> points;
-    EXPECT_OK(store.Points(run.name, FilledSeriesOf(run), {}, [&](size_t, const Point& point) {
-      points.push_back(point);
-      return true;
-    }));
+  static std::vector<model::Point> PointsOf(const Store& store, const support::FilledRun& run) {
+    std::vector<model::Point> points;
+    EXPECT_OK(store.Points(run.name, support::FilledSeriesOf(run), {},
+                           [&](size_t, const model::Point& point) {
+                             points.push_back(point);
+                             return true;
+                           }));
     return points;
   }
 
-  static std::vector<Bucket> BucketsOf(const Store& store, const FilledRun& run, int64_t steps) {
+  static std::vector<Bucket> BucketsOf(const Store& store, const support::FilledRun& run,
+                                       int64_t steps) {
     std::vector<Bucket> buckets;
-    EXPECT_OK(
-        store.Buckets(run.name, FilledSeriesOf(run), {}, steps, [&](size_t, const Bucket& bucket) {
-          buckets.push_back(bucket);
-          return true;
-        }));
+    EXPECT_OK(store.Buckets(run.name, support::FilledSeriesOf(run), {}, steps,
+                            [&](size_t, const Bucket& bucket) {
+                              buckets.push_back(bucket);
+                              return true;
+                            }));
     return buckets;
   }
 
@@ -242,15 +246,15 @@ class RetainTest : public ::testing::Test {
     return findings;
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
   std::vector<std::string> deleted_;
   int batches_ = 1 << 30;
 };
 
 TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
-  const FilledRun run{.name = "r", .last_step = 20'000, .last_time = kFilledNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, Open().get()));
-  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
+  const support::FilledRun run{.name = "r", .last_step = 20'000, .last_time = support::kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(run, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(support::IntoFiles(Options()));
   const auto store = Open();
   const std::vector<Bucket> before = BucketsOf(*store, run, 1024);
   const uint64_t bytes_before = LiveDiskBytes(*store);
@@ -261,7 +265,7 @@ TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
   EXPECT_EQ(raw_from, kRawFrom);
   EXPECT_EQ(store->RawFrom("r", {.first = 19'000}).value(), 19'000);
 
-  for (const Point& point : PointsOf(*store, run)) ASSERT_GE(point.step, kRawFrom);
+  for (const model::Point& point : PointsOf(*store, run)) ASSERT_GE(point.step, kRawFrom);
   EXPECT_THAT(PointsOf(*store, run), SizeIs((20'001 - kRawFrom) * 4));
   const std::vector<Bucket> after = BucketsOf(*store, run, 1024);
   ASSERT_EQ(after.size(), before.size());
@@ -283,16 +287,17 @@ TEST_F(RetainTest, OldPointsBecomePartsThatAnswerTheSameBuckets) {
 }
 
 TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
-  const FilledRun run{.name = "r", .last_step = 4'200, .series = 2, .last_time = kFilledNow};
+  const support::FilledRun run{
+      .name = "r", .last_step = 4'200, .series = 2, .last_time = support::kFilledNow};
   const RetentionOptions options{.raw_steps = 1'000};
   std::vector<Bucket> expected;
   for (int batches = 1 << 20; batches >= 0; batches = batches > 8 ? 2 : batches - 1) {
     SCOPED_TRACE(batches);
-    const TempDir fresh;
+    const support::TempDir fresh;
     const StoreOptions in{.directory = fresh.File("data")};
     {
       ASSERT_OK_AND_ASSIGN(const auto store, OpenDiskStore(in));
-      ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
+      ASSERT_NO_FATAL_FAILURE(support::FillRun(run, store.get()));
       batches_ = batches;
       const auto result = Retain(store.get(), options);
       EXPECT_EQ(result.ok(), batches >= 3) << result.status();
@@ -310,18 +315,18 @@ TEST_F(RetainTest, APassThatIsBrokenOffAnywhereIsFinishedByTheNext) {
 }
 
 TEST_F(RetainTest, RowsThatComeTooLateAreLeftOut) {
-  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
+  const support::FilledRun run{.name = "r", .last_step = 8'000, .last_time = support::kFilledNow};
   const auto store = Open();
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 1'000}));
   const std::vector<Bucket> before = BucketsOf(*store, run, 1024);
   StoreBatch late;
   for (const int64_t step : {10, 3'000}) {
-    ClosedStep closed;
+    model::ClosedStep closed;
     closed.run = "r";
     closed.row.attempt = 1;
     closed.row.step = step;
-    closed.samples.push_back({FilledSeries(0), 1e9, 0});
+    closed.samples.push_back({support::FilledSeries(0), 1e9, 0});
     late.steps.push_back(closed);
   }
   ASSERT_OK(store->Write(late));
@@ -329,20 +334,22 @@ TEST_F(RetainTest, RowsThatComeTooLateAreLeftOut) {
   ASSERT_OK(store->Fold("r"));
   EXPECT_EQ(BucketsOf(*store, run, 1024), before);
   // The run goes on after that.
-  FilledRun more = run;
+  support::FilledRun more = run;
   more.first_step = 8'001;
   more.last_step = 9'000;
-  ASSERT_NO_FATAL_FAILURE(FillRun(more, store.get()));
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(more, store.get()));
   EXPECT_THAT(PointsOf(*store, run), SizeIs((9'001 - 6 * 1024) * 4));
   EXPECT_THAT(Findings(*store), IsEmpty());
 }
 
 TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
-  const FilledRun old{.name = "old", .last_step = 9'000, .last_time = kFilledNow - absl::Hours(50)};
-  const FilledRun young{.name = "young", .last_step = 3'000, .last_time = kFilledNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(old, Open().get()));
-  ASSERT_NO_FATAL_FAILURE(FillRun(young, Open().get()));
-  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
+  const support::FilledRun old{
+      .name = "old", .last_step = 9'000, .last_time = support::kFilledNow - absl::Hours(50)};
+  const support::FilledRun young{
+      .name = "young", .last_step = 3'000, .last_time = support::kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(old, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(young, Open().get()));
+  ASSERT_NO_FATAL_FAILURE(support::IntoFiles(Options()));
   const auto store = Open();
   const uint64_t before = LiveDiskBytes(*store);
   RetentionOptions options{.runs_for = absl::Hours(40), .alerts_for = absl::Hours(60)};
@@ -359,10 +366,10 @@ TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
   EXPECT_THAT(PointsOf(*store, young), SizeIs(3'001 * 4));
   EXPECT_EQ(store->Stats().series, 4u);
   // The run may go on as before.
-  FilledRun more = old;
+  support::FilledRun more = old;
   more.first_step = 9'001;
   more.last_step = 9'100;
-  ASSERT_NO_FATAL_FAILURE(FillRun(more, store.get()));
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(more, store.get()));
   EXPECT_THAT(PointsOf(*store, old), SizeIs(100 * 4));
   EXPECT_THAT(Findings(*store), IsEmpty());
   ASSERT_OK(Retain(store.get(), options));
@@ -374,12 +381,12 @@ TEST_F(RetainTest, AnEndedRunLeavesItsAlertsAndGivesItsRoomBack) {
 
 TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
   auto store = Open();
-  std::vector<FilledRun> runs;
+  std::vector<support::FilledRun> runs;
   for (int r = 0; r < 4; ++r) {
     runs.push_back({.name = absl::StrCat("r", r),
                     .last_step = 9'000,
-                    .last_time = kFilledNow - absl::Hours(10 - r)});
-    ASSERT_NO_FATAL_FAILURE(FillRun(runs.back(), store.get()));
+                    .last_time = support::kFilledNow - absl::Hours(10 - r)});
+    ASSERT_NO_FATAL_FAILURE(support::FillRun(runs.back(), store.get()));
   }
   StoreBatch pin;
   model::RunRow row;
@@ -387,9 +394,9 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
   row.set_pinned(true);
   pin.runs.push_back(row);
   ASSERT_OK(store->Write(pin));
-  const std::vector<Point> pinned = PointsOf(*store, runs[0]);
+  const std::vector<model::Point> pinned = PointsOf(*store, runs[0]);
   store.reset();
-  ASSERT_NO_FATAL_FAILURE(IntoFiles(Options()));
+  ASSERT_NO_FATAL_FAILURE(support::IntoFiles(Options()));
   store = Open();
   const uint64_t before = LiveDiskBytes(*store);
   const uint64_t budget = before / 2;
@@ -409,8 +416,9 @@ TEST_F(RetainTest, TheBudgetIsKeptAndPinnedRunsStay) {
 TEST_F(RetainTest, UsageCountsWhatThereIs) {
   const auto store = Open();
   // The points are not in chunks yet: retention folds them first.
-  const FilledRun run{.name = "r", .last_step = 8'191, .fold = false, .last_time = kFilledNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
+  const support::FilledRun run{
+      .name = "r", .last_step = 8'191, .fold = false, .last_time = support::kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(run, store.get()));
   ASSERT_OK(Retain(store.get(), {.raw_steps = 4'096}));
   ASSERT_OK_AND_ASSIGN(const StoreUsage usage, store->Usage());
   ASSERT_THAT(usage.runs, SizeIs(1));
@@ -421,7 +429,7 @@ TEST_F(RetainTest, UsageCountsWhatThereIs) {
   EXPECT_EQ(found.step_rows, 8'192u);
   EXPECT_EQ(found.first_step, 0);
   EXPECT_EQ(found.last_step, 8'191);
-  EXPECT_EQ(found.newest_unix_ns, absl::ToUnixNanos(kFilledNow));
+  EXPECT_EQ(found.newest_unix_ns, absl::ToUnixNanos(support::kFilledNow));
   EXPECT_EQ(found.raw_from, 4'096);
   uint64_t rows = 0;
   for (const StoreUsage::Rows& family : found.families) rows += family.rows;
@@ -431,9 +439,9 @@ TEST_F(RetainTest, UsageCountsWhatThereIs) {
 
 TEST_F(RetainTest, TheWorkerDoesItByItself) {
   const auto store = Open();
-  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
-  const FakeClock clock(kFilledNow);
+  const support::FilledRun run{.name = "r", .last_step = 8'000, .last_time = support::kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(run, store.get()));
+  const support::FakeClock clock(support::kFilledNow);
   const RetentionOptions options{.raw_steps = 1'000, .interval = absl::Milliseconds(1)};
   const RetentionWorker worker(store.get(), options, &clock,
                                [](const std::string&) { return absl::OkStatus(); });
@@ -445,9 +453,9 @@ TEST_F(RetainTest, TheWorkerDoesItByItself) {
 
 TEST_F(RetainTest, TheWorkerDoesNotBelieveAClockThatJumps) {
   const auto store = Open();
-  const FilledRun run{.name = "r", .last_step = 8'000, .last_time = kFilledNow};
-  ASSERT_NO_FATAL_FAILURE(FillRun(run, store.get()));
-  FakeClock clock(kFilledNow);
+  const support::FilledRun run{.name = "r", .last_step = 8'000, .last_time = support::kFilledNow};
+  ASSERT_NO_FATAL_FAILURE(support::FillRun(run, store.get()));
+  support::FakeClock clock(support::kFilledNow);
   const RetentionOptions options{.raw_for = absl::Hours(24), .interval = absl::Milliseconds(1)};
   const RetentionWorker worker(store.get(), options, &clock,
                                [](const std::string&) { return absl::OkStatus(); });
@@ -465,4 +473,4 @@ TEST_F(RetainTest, TheWorkerDoesNotBelieveAClockThatJumps) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

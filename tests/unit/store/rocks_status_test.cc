@@ -36,28 +36,32 @@ TEST(RocksStatusTest, SaysWhatTheCallerCanDo) {
   for (const Case& c : cases) {
     EXPECT_EQ(FromRocks(c.status, "store: x").code(), c.code) << c.status.ToString();
   }
-  EXPECT_THAT(
-      FromRocks(rocksdb::Status::Corruption("checksum mismatch"), "store: cannot scan"),
-      StatusIs(absl::StatusCode::kDataLoss, "store: cannot scan: Corruption: checksum mismatch"));
+  EXPECT_THAT(FromRocks(rocksdb::Status::Corruption("checksum mismatch"), "store: cannot scan"),
+              support::StatusIs(absl::StatusCode::kDataLoss,
+                                "store: cannot scan: Corruption: checksum mismatch"));
 }
 
 TEST(RocksStatusTest, NamesTheErrno) {
   EXPECT_OK(FromErrno(0, "x"));
   EXPECT_THAT(FromErrno(ENOSPC, "store: cannot write in /d"),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "store: cannot write in /d: No space left on device"));
-  EXPECT_THAT(FromErrno(EROFS, "x"), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("x")));
-  EXPECT_THAT(FromErrno(ENOENT, "x"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x")));
-  EXPECT_THAT(FromErrno(EIO, "x"), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("x")));
+              support::StatusIs(absl::StatusCode::kResourceExhausted,
+                                "store: cannot write in /d: No space left on device"));
+  EXPECT_THAT(FromErrno(EROFS, "x"),
+              support::StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("x")));
+  EXPECT_THAT(FromErrno(ENOENT, "x"),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("x")));
+  EXPECT_THAT(FromErrno(EIO, "x"),
+              support::StatusIs(absl::StatusCode::kUnavailable, HasSubstr("x")));
 }
 
 TEST(RocksStatusTest, ACorruptRowShowsTheBeginningOfALongKey) {
-  EXPECT_THAT(CorruptRow("points", std::string("\x01\xab", 2), "point", "xyz"),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       "store: corrupt point in family points, key 01ab (2 bytes), value of 3 "
-                       "bytes"));
+  EXPECT_THAT(
+      CorruptRow("points", std::string("\x01\xab", 2), "point", "xyz"),
+      support::StatusIs(absl::StatusCode::kDataLoss,
+                        "store: corrupt point in family points, key 01ab (2 bytes), value of 3 "
+                        "bytes"));
   EXPECT_THAT(CorruptRow("default", std::string(70, 'a'), "row", ""),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("6161... (70 bytes)")));
+              support::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("6161... (70 bytes)")));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using Limits = std::numeric_limits<double>;
 using FloatLimits = std::numeric_limits<float>;
 
-std::string PointRow(Storage storage, double value, uint32_t flags) {
+std::string PointRow(model::Storage storage, double value, uint32_t flags) {
   std::string row;
   AppendPoint(StoredAs(storage, value), value, flags, &row);
   return row;
@@ -23,45 +23,47 @@ bool WholePoint(absl::string_view row, double* value, uint32_t* flags) {
   return TakePoint(&row, value, flags) && row.empty();
 }
 
-std::string StepText(const StepRow& step) {
+std::string StepText(const model::StepRow& step) {
   std::string row;
   AppendStep(step, &row);
   return row;
 }
 
-bool WholeStep(absl::string_view row, StepRow* step) { return TakeStep(&row, step) && row.empty(); }
+bool WholeStep(absl::string_view row, model::StepRow* step) {
+  return TakeStep(&row, step) && row.empty();
+}
 
 TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
   struct Case {
-    Storage storage;
+    model::Storage storage;
     double value;
     double stored;  // what comes back
     size_t bytes;   // of type, flags (0: one byte) and payload
   };
   constexpr double kThird = 1.0 / 3;
   const Case cases[] = {
-      {Storage::kF32, 0.0, 0.0, 6},
-      {Storage::kF32, 1.25, 1.25, 6},
-      {Storage::kF32, kThird, static_cast<double>(static_cast<float>(kThird)), 6},
-      {Storage::kF32, FloatLimits::max(), FloatLimits::max(), 6},
-      {Storage::kF32, FloatLimits::min(), FloatLimits::min(), 6},
+      {model::Storage::kF32, 0.0, 0.0, 6},
+      {model::Storage::kF32, 1.25, 1.25, 6},
+      {model::Storage::kF32, kThird, static_cast<double>(static_cast<float>(kThird)), 6},
+      {model::Storage::kF32, FloatLimits::max(), FloatLimits::max(), 6},
+      {model::Storage::kF32, FloatLimits::min(), FloatLimits::min(), 6},
       // Beyond a float's range, or below its full precision: kept as a double.
-      {Storage::kF32, 1e39, 1e39, 10},
-      {Storage::kF32, -Limits::max(), -Limits::max(), 10},
-      {Storage::kF32, 1e-39, 1e-39, 10},
-      {Storage::kF32, Limits::denorm_min(), Limits::denorm_min(), 10},
+      {model::Storage::kF32, 1e39, 1e39, 10},
+      {model::Storage::kF32, -Limits::max(), -Limits::max(), 10},
+      {model::Storage::kF32, 1e-39, 1e-39, 10},
+      {model::Storage::kF32, Limits::denorm_min(), Limits::denorm_min(), 10},
       // Rounds to infinity although it is less than the next power of two.
-      {Storage::kF32, std::nextafter(double{FloatLimits::max()}, Limits::max()),
+      {model::Storage::kF32, std::nextafter(double{FloatLimits::max()}, Limits::max()),
        std::nextafter(double{FloatLimits::max()}, Limits::max()), 10},
-      {Storage::kF64, kThird, kThird, 10},
-      {Storage::kF64, -Limits::max(), -Limits::max(), 10},
-      {Storage::kI64, 0, 0, 10},
-      {Storage::kI64, -0x1p63, -0x1p63, 10},
-      {Storage::kI64, 0x1p53 - 1, 0x1p53 - 1, 10},
+      {model::Storage::kF64, kThird, kThird, 10},
+      {model::Storage::kF64, -Limits::max(), -Limits::max(), 10},
+      {model::Storage::kI64, 0, 0, 10},
+      {model::Storage::kI64, -0x1p63, -0x1p63, 10},
+      {model::Storage::kI64, 0x1p53 - 1, 0x1p53 - 1, 10},
       // No integer of 64 bits: kept as a double.
-      {Storage::kI64, 0x1p63, 0x1p63, 10},
-      {Storage::kI64, 0.5, 0.5, 10},
-      {Storage::kI64, 1e300, 1e300, 10},
+      {model::Storage::kI64, 0x1p63, 0x1p63, 10},
+      {model::Storage::kI64, 0.5, 0.5, 10},
+      {model::Storage::kI64, 1e300, 1e300, 10},
   };
   for (const Case& c : cases) {
     const std::string row = PointRow(c.storage, c.value, 0);
@@ -74,7 +76,8 @@ TEST(RowCodecTest, PointsKeepTheirTypesPrecision) {
   }
   double value = 1;
   uint32_t flags = 0;
-  for (const Storage storage : {Storage::kF32, Storage::kF64, Storage::kI64}) {
+  for (const model::Storage storage :
+       {model::Storage::kF32, model::Storage::kF64, model::Storage::kI64}) {
     ASSERT_TRUE(WholePoint(PointRow(storage, -0.0, 0), &value, &flags));
     EXPECT_TRUE(value == 0 && std::signbit(value));
   }
@@ -84,7 +87,7 @@ TEST(RowCodecTest, FlagsComeBack) {
   for (const uint32_t flags : {0u, 1u, 127u, 128u, 0xffffu, 0xffffffffu}) {
     double value = 0;
     uint32_t decoded = ~flags;
-    ASSERT_TRUE(WholePoint(PointRow(Storage::kF32, 2.0, flags), &value, &decoded));
+    ASSERT_TRUE(WholePoint(PointRow(model::Storage::kF32, 2.0, flags), &value, &decoded));
     EXPECT_EQ(decoded, flags);
   }
 }
@@ -92,7 +95,8 @@ TEST(RowCodecTest, FlagsComeBack) {
 TEST(RowCodecTest, PointsThatAreNotWhatWasWrittenAreRefused) {
   double value = 0;
   uint32_t flags = 0;
-  for (const Storage storage : {Storage::kF32, Storage::kF64, Storage::kI64}) {
+  for (const model::Storage storage :
+       {model::Storage::kF32, model::Storage::kF64, model::Storage::kI64}) {
     const std::string row = PointRow(storage, 3.0, 300);
     for (size_t length = 0; length < row.size(); ++length) {
       EXPECT_FALSE(WholePoint(row.substr(0, length), &value, &flags)) << length;
@@ -111,9 +115,10 @@ TEST(RowCodecTest, PointsThatAreNotWhatWasWrittenAreRefused) {
 }
 
 TEST(RowCodecTest, StepsComeBackAndTruncatedOnesAreRefused) {
-  StepRow step{3, 1200, 1'800'000'000'123'456'789, uint64_t{1} << 40, 4096, true, false, true};
+  model::StepRow step{3,     1200, 1'800'000'000'123'456'789, uint64_t{1} << 40, 4096, true,
+                      false, true};
   const std::string row = StepText(step);
-  StepRow decoded;
+  model::StepRow decoded;
   decoded.attempt = 3;
   decoded.step = 1200;
   ASSERT_TRUE(WholeStep(row, &decoded));

@@ -7,13 +7,13 @@
 #include "tests/support/memory_store.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using ::testing::ElementsAre;
 
-SeriesKey Key(const std::string& indicator, int32_t layer = kNoLayer) {
-  SeriesKey key;
+model::SeriesKey Key(const std::string& indicator, int32_t layer = model::kNoLayer) {
+  model::SeriesKey key;
   key.indicator = indicator;
   key.layer = layer;
   return key;
@@ -58,8 +58,8 @@ class StepReaderTest : public ::testing::Test {
     ASSERT_OK(store_->Write(batch));
   }
 
-  static ClosedStep Step(uint32_t attempt, int64_t step) {
-    ClosedStep closed;
+  static model::ClosedStep Step(uint32_t attempt, int64_t step) {
+    model::ClosedStep closed;
     closed.run = "run";
     closed.row.attempt = attempt;
     closed.row.step = step;
@@ -68,17 +68,17 @@ class StepReaderTest : public ::testing::Test {
     return closed;
   }
 
-  std::unique_ptr<Store> store_ = NewMemoryStore();
+  std::unique_ptr<Store> store_ = support::NewMemoryStore();
 };
 
 TEST_F(StepReaderTest, VisitsTheLineageInOrderWithPointsAndEvents) {
   int64_t expected = 0;
   std::vector<int64_t> events;
-  ASSERT_OK(ReadClosedSteps(*store_, "run", {}, [&](const ClosedStep& step) {
+  ASSERT_OK(ReadClosedSteps(*store_, "run", {}, [&](const model::ClosedStep& step) {
     EXPECT_EQ(step.row.step, 3 * expected);
     EXPECT_EQ(step.row.attempt, expected < kResume ? 1u : 2u);
     EXPECT_EQ(step.samples.size(), 2u);
-    for (const Sample& sample : step.samples) {
+    for (const model::Sample& sample : step.samples) {
       EXPECT_EQ(sample.value, static_cast<double>(step.row.step) + 0.5 * step.row.attempt);
     }
     events.insert(events.end(), step.events.size(), step.row.step);
@@ -93,20 +93,20 @@ TEST_F(StepReaderTest, ReadsTheSeriesThatAreWantedAndTheRangeAndStopsWhenTold) {
   std::vector<int64_t> steps;
   ASSERT_OK(ReadClosedSteps(
       *store_, "run", {.first = 5990, .last = 7000},
-      [&](const ClosedStep& step) {
+      [&](const model::ClosedStep& step) {
         EXPECT_EQ(step.samples.size(), 1u);
         EXPECT_EQ(step.samples[0].series.indicator, "train.loss");
         steps.push_back(step.row.step);
         return steps.size() < 4;
       },
-      [](const SeriesKey& series) { return series.indicator == "train.loss"; }));
+      [](const model::SeriesKey& series) { return series.indicator == "train.loss"; }));
   EXPECT_THAT(steps, ElementsAre(5991, 5994, 5997, 6000));
 }
 
 TEST_F(StepReaderTest, AnUnknownRunIsNotFound) {
-  EXPECT_THAT(ReadClosedSteps(*store_, "other", {}, [](const ClosedStep&) { return true; }),
-              StatusIs(absl::StatusCode::kNotFound, ::testing::_));
+  EXPECT_THAT(ReadClosedSteps(*store_, "other", {}, [](const model::ClosedStep&) { return true; }),
+              support::StatusIs(absl::StatusCode::kNotFound, ::testing::_));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

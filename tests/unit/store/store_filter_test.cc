@@ -3,11 +3,11 @@
 #include "daemon/store/store.h"
 #include "gtest/gtest.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 TEST(SeriesFilterTest, EveryConditionGivenMustHold) {
-  const SeriesKey head{"attn.delta2.entropy", 3, Unit::kHead, 7, ""};
+  const model::SeriesKey head{"attn.delta2.entropy", 3, model::Unit::kHead, 7, ""};
   struct Case {
     SeriesFilter filter;
     bool matches;
@@ -22,14 +22,14 @@ TEST(SeriesFilterTest, EveryConditionGivenMustHold) {
       {{.indicator = "attn.delta3*"}, false},
       {{.layers = {1, 3}}, true},
       {{.layers = {1}}, false},
-      {{.layers = {kNoLayer}}, false},
-      {{.unit = Unit::kHead}, true},
-      {{.unit = Unit::kNone}, false},
+      {{.layers = {model::kNoLayer}}, false},
+      {{.unit = model::Unit::kHead}, true},
+      {{.unit = model::Unit::kNone}, false},
       {{.unit_ids = {7}}, true},
       {{.unit_ids = {0}}, false},
       {{.unit_name = "wq"}, false},
-      {{.indicator = "attn.*", .layers = {3}, .unit = Unit::kHead, .unit_ids = {7}}, true},
-      {{.indicator = "attn.*", .layers = {3}, .unit = Unit::kHead, .unit_ids = {8}}, false},
+      {{.indicator = "attn.*", .layers = {3}, .unit = model::Unit::kHead, .unit_ids = {7}}, true},
+      {{.indicator = "attn.*", .layers = {3}, .unit = model::Unit::kHead, .unit_ids = {8}}, false},
   };
   for (size_t i = 0; i < std::size(cases); ++i) {
     EXPECT_EQ(cases[i].filter.Matches(head), cases[i].matches) << "case " << i;
@@ -44,4 +44,4 @@ TEST(StoreBatchTest, IsEmptyWithoutRows) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -16,7 +16,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using ::testing::AllOf;
@@ -24,11 +24,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const SeriesKey kLoss{"train.loss", kNoLayer, Unit::kNone, 0, ""};
-const SeriesKey kEntropy{"router.token_entropy", 3, Unit::kNone, 0, ""};
+const model::SeriesKey kLoss{"train.loss", model::kNoLayer, model::Unit::kNone, 0, ""};
+const model::SeriesKey kEntropy{"router.token_entropy", 3, model::Unit::kNone, 0, ""};
 
-SeriesKey Head(int32_t layer, int64_t head) {
-  return {"attn.delta2.entropy", layer, Unit::kHead, head, ""};
+model::SeriesKey Head(int32_t layer, int64_t head) {
+  return {"attn.delta2.entropy", layer, model::Unit::kHead, head, ""};
 }
 
 model::AttemptRow Attempt(uint32_t number, int64_t first, int64_t last) {
@@ -39,9 +39,9 @@ model::AttemptRow Attempt(uint32_t number, int64_t first, int64_t last) {
   return row;
 }
 
-ClosedStep Step(const std::string& run, uint32_t attempt, int64_t step,
-                std::vector<Sample> samples) {
-  ClosedStep closed;
+model::ClosedStep Step(const std::string& run, uint32_t attempt, int64_t step,
+                       std::vector<model::Sample> samples) {
+  model::ClosedStep closed;
   closed.run = run;
   closed.row.attempt = attempt;
   closed.row.step = step;
@@ -61,20 +61,20 @@ model::ShardReport Report(int64_t step, uint32_t rank, const std::string& instan
   return report;
 }
 
-std::vector<Point> ReadPoints(const Store& store, const std::string& run, const SeriesKey& series,
-                              const StepRange& range = {}) {
-  std::vector<Point> points;
-  EXPECT_OK(store.Points(run, {series}, range, [&points](size_t, const Point& point) {
+std::vector<model::Point> ReadPoints(const Store& store, const std::string& run,
+                                     const model::SeriesKey& series, const StepRange& range = {}) {
+  std::vector<model::Point> points;
+  EXPECT_OK(store.Points(run, {series}, range, [&points](size_t, const model::Point& point) {
     points.push_back(point);
     return true;
   }));
   return points;
 }
 
-std::vector<StepRow> ReadSteps(const Store& store, const std::string& run,
-                               const StepRange& range = {}) {
-  std::vector<StepRow> steps;
-  EXPECT_OK(store.Steps(run, range, [&steps](const StepRow& step) {
+std::vector<model::StepRow> ReadSteps(const Store& store, const std::string& run,
+                                      const StepRange& range = {}) {
+  std::vector<model::StepRow> steps;
+  EXPECT_OK(store.Steps(run, range, [&steps](const model::StepRow& step) {
     steps.push_back(step);
     return true;
   }));
@@ -101,7 +101,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
   void Open() {
     store_.reset();
     if (GetParam() == Kind::kMemory) {
-      store_ = NewMemoryStore();
+      store_ = support::NewMemoryStore();
       return;
     }
     ASSERT_OK_AND_ASSIGN(store_, OpenStore({.directory = directory_.File("data")}));
@@ -115,7 +115,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
     for (const model::RunRow& run : runs) ASSERT_OK(store_->Fold(run.name()));
   }
 
-  TempDir directory_;
+  support::TempDir directory_;
   std::unique_ptr<Store> store_;
 };
 
@@ -135,14 +135,15 @@ TEST_P(StoreTest, IsEmptyAtFirstAndNamesNoRuns) {
   ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
   EXPECT_THAT(runs, IsEmpty());
   EXPECT_THAT(store_->Run("exp"),
-              StatusIs(absl::StatusCode::kNotFound, "no run \"exp\"; there are none"));
+              support::StatusIs(absl::StatusCode::kNotFound, "no run \"exp\"; there are none"));
 }
 
 TEST_P(StoreTest, EveryReadOfAnUnknownRunIsNotFoundAndNamesTheRunsThereAre) {
   StoreBatch batch;
   for (const char* name : {"b", "a"}) batch.runs.emplace_back().set_name(name);
   Write(batch);
-  const auto not_found = StatusIs(absl::StatusCode::kNotFound, "no run \"c\"; there are: a, b");
+  const auto not_found =
+      support::StatusIs(absl::StatusCode::kNotFound, "no run \"c\"; there are: a, b");
   EXPECT_THAT(store_->Run("c"), not_found);
   EXPECT_THAT(store_->Attempts("c"), not_found);
   EXPECT_THAT(store_->Ranks("c", 1), not_found);
@@ -162,8 +163,9 @@ TEST_P(StoreTest, NotFoundNamesAtMostTwentyRuns) {
   StoreBatch batch;
   for (int i = 0; i < 23; ++i) batch.runs.emplace_back().set_name("run" + std::to_string(100 + i));
   Write(batch);
-  EXPECT_THAT(store_->Run("c"), StatusIs(absl::StatusCode::kNotFound,
-                                         AllOf(HasSubstr("run119"), HasSubstr(" and 3 more"))));
+  EXPECT_THAT(store_->Run("c"),
+              support::StatusIs(absl::StatusCode::kNotFound,
+                                AllOf(HasSubstr("run119"), HasSubstr(" and 3 more"))));
 }
 
 TEST_P(StoreTest, PutsRowsAndReadsThemInOrder) {
@@ -258,7 +260,8 @@ TEST_P(StoreTest, ARunRemembersOneJudgingThatALaterOneReplaces) {
   EXPECT_EQ(store_->Judging("before").value(), std::nullopt);
 
   ASSERT_OK(store_->DeleteRun("exp"));
-  EXPECT_THAT(store_->Judging("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
+  EXPECT_THAT(store_->Judging("exp"),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp")));
   StoreBatch again;
   again.runs.emplace_back().set_name("exp");
   Write(again);
@@ -277,7 +280,7 @@ TEST_P(StorePointsTest, PutAgainReplaces) {
   again.runs.emplace_back().set_name("exp");
   again.runs.back().set_pinned(true);
   again.attempts.push_back({"exp", Attempt(1, 0, 10)});
-  again.steps.push_back(Step("exp", 1, 9, {{kLoss, 3.0, kFlagLate}}));
+  again.steps.push_back(Step("exp", 1, 9, {{kLoss, 3.0, model::kFlagLate}}));
   again.steps.back().row.late = true;
   Write(again);
 
@@ -287,7 +290,8 @@ TEST_P(StorePointsTest, PutAgainReplaces) {
   ASSERT_OK_AND_ASSIGN(const auto attempts, store_->Attempts("exp"));
   ASSERT_EQ(attempts.size(), 1u);
   EXPECT_EQ(attempts[0].last_step(), 10);
-  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss), ElementsAre(Point{1, 9, 3.0, kFlagLate}));
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss),
+              ElementsAre(model::Point{1, 9, 3.0, model::kFlagLate}));
   EXPECT_THAT(ReadSteps(*store_, "exp"), ElementsAre(again.steps[0].row));
 }
 
@@ -377,15 +381,16 @@ TEST_P(StorePointsTest, ALateResumeReadsEachStepFromTheNewestAttemptThatReachedI
   Write(batch);
 
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss),
-              ElementsAre(Point{1, 0, 1.0, 0}, Point{1, 1, 1.0, 0}, Point{1, 2, 1.0, 0},
-                          Point{2, 3, 2.0, 0}, Point{1, 4, 1.0, 0}));
+              ElementsAre(model::Point{1, 0, 1.0, 0}, model::Point{1, 1, 1.0, 0},
+                          model::Point{1, 2, 1.0, 0}, model::Point{2, 3, 2.0, 0},
+                          model::Point{1, 4, 1.0, 0}));
   EXPECT_THAT(ReadPoints(*store_, "exp", kEntropy, {.first = 2}),
-              ElementsAre(Point{1, 2, 1.0, 0}, Point{1, 4, 1.0, 0}));
+              ElementsAre(model::Point{1, 2, 1.0, 0}, model::Point{1, 4, 1.0, 0}));
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = 3, .last = 3, .attempt = 1}),
-              ElementsAre(Point{1, 3, 1.0, 0}));
+              ElementsAre(model::Point{1, 3, 1.0, 0}));
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = 3, .last = 2}), IsEmpty());
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 9}), IsEmpty());
-  const std::vector<StepRow> steps = ReadSteps(*store_, "exp");
+  const std::vector<model::StepRow> steps = ReadSteps(*store_, "exp");
   ASSERT_EQ(steps.size(), 5u);
   EXPECT_EQ(steps[3].attempt, 2u);
 }
@@ -398,7 +403,8 @@ TEST_P(StorePointsTest, StepsOfAnAttemptThatHasNotClosedAnyAreNotLive) {
   batch.attempts.push_back({"exp", row});
   Write(batch);
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss), IsEmpty());
-  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 1}), ElementsAre(Point{1, 0, 1.0, 0}));
+  EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.attempt = 1}),
+              ElementsAre(model::Point{1, 0, 1.0, 0}));
 }
 
 TEST_P(StorePointsTest, ReadsTheWholeRangeOfSteps) {
@@ -412,7 +418,7 @@ TEST_P(StorePointsTest, ReadsTheWholeRangeOfSteps) {
   Write(batch);
   EXPECT_EQ(ReadPoints(*store_, "exp", kLoss).size(), 3u);
   EXPECT_THAT(ReadPoints(*store_, "exp", kLoss, {.first = kMax, .last = kMax}),
-              ElementsAre(Point{1, kMax, 1.0, 0}));
+              ElementsAre(model::Point{1, kMax, 1.0, 0}));
   EXPECT_EQ(ReadSteps(*store_, "exp").size(), 3u);
 }
 
@@ -443,7 +449,7 @@ TEST_P(StorePointsTest, AVisitorMayReadAndWriteTheStore) {
   batch.attempts.push_back({"exp", Attempt(1, 0, 9)});
   batch.steps.push_back(Step("exp", 1, 0, {{kLoss, 1.0, 0}}));
   Write(batch);
-  ASSERT_OK(store_->Points("exp", {kLoss}, {}, [this](size_t, const Point& point) {
+  ASSERT_OK(store_->Points("exp", {kLoss}, {}, [this](size_t, const model::Point& point) {
     StoreBatch more;
     more.steps.push_back(Step("exp", 1, point.step + 1, {{kLoss, 2.0, 0}}));
     EXPECT_OK(store_->Write(more));
@@ -464,13 +470,13 @@ TEST_P(StorePointsTest, ReadsManySeriesInTheOrderTheyAreAskedFor) {
   std::vector<std::pair<size_t, int64_t>> seen;
   // One that is not there, and one that is asked for twice.
   ASSERT_OK(store_->Points("exp", {kLoss, Head(0, 0), kEntropy, kLoss}, {},
-                           [&seen](size_t series, const Point& point) {
+                           [&seen](size_t series, const model::Point& point) {
                              seen.emplace_back(series, point.step);
                              return true;
                            }));
   EXPECT_THAT(seen, ElementsAre(std::pair(0u, 2), std::pair(0u, 4), std::pair(2u, 2),
                                 std::pair(2u, 4), std::pair(3u, 2), std::pair(3u, 4)));
-  ASSERT_OK(store_->Points("exp", {}, {}, [](size_t, const Point&) { return true; }));
+  ASSERT_OK(store_->Points("exp", {}, {}, [](size_t, const model::Point&) { return true; }));
 }
 
 TEST_P(StorePointsTest, BucketsSayWhatASeriesDidAcrossAttempts) {
@@ -478,10 +484,10 @@ TEST_P(StorePointsTest, BucketsSayWhatASeriesDidAcrossAttempts) {
   batch.attempts.push_back({"exp", Attempt(1, 0, 20)});
   batch.attempts.push_back({"exp", Attempt(2, 6, 9)});
   for (const auto& [attempt, step, value, flags] :
-       std::vector<std::tuple<uint32_t, int64_t, double, uint32_t>>{{1, 0, 4, kFlagEval},
+       std::vector<std::tuple<uint32_t, int64_t, double, uint32_t>>{{1, 0, 4, model::kFlagEval},
                                                                     {1, 3, 1, 0},
-                                                                    {1, 5, 2, kFlagLate},
-                                                                    {1, 7, 100, kFlagGrid},
+                                                                    {1, 5, 2, model::kFlagLate},
+                                                                    {1, 7, 100, model::kFlagGrid},
                                                                     {2, 6, 3, 0},
                                                                     {2, 9, 5, 0},
                                                                     {1, 20, 7, 0}}) {
@@ -499,16 +505,17 @@ TEST_P(StorePointsTest, BucketsSayWhatASeriesDidAcrossAttempts) {
     return found;
   };
   EXPECT_THAT(buckets({}, 8),
-              ElementsAre(Bucket{0, 4, 1, 2.5, 4, 3, 6, 2, kFlagEval | kFlagLate},
+              ElementsAre(Bucket{0, 4, 1, 2.5, 4, 3, 6, 2, model::kFlagEval | model::kFlagLate},
                           Bucket{8, 1, 5, 5, 5, 5, 9, 2, 0}, Bucket{16, 1, 7, 7, 7, 7, 20, 1, 0}));
-  EXPECT_THAT(buckets({.first = 3, .last = 7, .attempt = 1}, int64_t{1} << 62),
-              ElementsAre(Bucket{0, 3, 1, 103.0 / 3, 100, 100, 7, 1, kFlagLate | kFlagGrid}));
+  EXPECT_THAT(
+      buckets({.first = 3, .last = 7, .attempt = 1}, int64_t{1} << 62),
+      ElementsAre(Bucket{0, 3, 1, 103.0 / 3, 100, 100, 7, 1, model::kFlagLate | model::kFlagGrid}));
   EXPECT_EQ(buckets({}, 1).size(), 6u);
   for (const int64_t bad :
        {int64_t{0}, int64_t{-8}, int64_t{3}, std::numeric_limits<int64_t>::min()}) {
     EXPECT_THAT(
         store_->Buckets("exp", {kLoss}, {}, bad, [](size_t, const Bucket&) { return true; }),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a power of two")));
+        support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a power of two")));
   }
 }
 
@@ -531,7 +538,7 @@ TEST_P(StorePointsTest, AMeanIsFiniteWhereTheSumIsNot) {
 
 TEST_P(StoreTest, ListsSeriesSortedAndFiltered) {
   StoreBatch batch;
-  const SeriesKey tensor{"tensor.rms", 2, Unit::kTensor, 0, "grad/attn.wq"};
+  const model::SeriesKey tensor{"tensor.rms", 2, model::Unit::kTensor, 0, "grad/attn.wq"};
   batch.steps.push_back(Step("exp", 1, 0,
                              {{tensor, 1.0, 0},
                               {Head(1, 10), 1.0, 0},
@@ -548,17 +555,17 @@ TEST_P(StoreTest, ListsSeriesSortedAndFiltered) {
   EXPECT_THAT(series({}), ElementsAre(Head(0, 3), Head(1, 2), Head(1, 10), tensor, kLoss));
   EXPECT_THAT(series({.indicator = "attn.*", .layers = {1}}), ElementsAre(Head(1, 2), Head(1, 10)));
   EXPECT_THAT(series({.indicator = "attn."}), IsEmpty());
-  EXPECT_THAT(series({.layers = {kNoLayer}}), ElementsAre(kLoss));
-  EXPECT_THAT(series({.unit = Unit::kHead, .unit_ids = {3, 10}}),
+  EXPECT_THAT(series({.layers = {model::kNoLayer}}), ElementsAre(kLoss));
+  EXPECT_THAT(series({.unit = model::Unit::kHead, .unit_ids = {3, 10}}),
               ElementsAre(Head(0, 3), Head(1, 10)));
   EXPECT_THAT(series({.unit_name = "grad/attn.wq"}), ElementsAre(tensor));
   EXPECT_EQ(store_->Stats().series, 6u);
 }
 
 TEST_P(StorePointsTest, ValuesComeBackAsTheCatalogueStoresThem) {
-  const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
+  const model::SeriesKey count{"tensor.nonfinite", 0, model::Unit::kTensor, 0, "x"};
   struct Case {
-    SeriesKey series;
+    model::SeriesKey series;
     double value;
     double expected;
   };
@@ -574,35 +581,36 @@ TEST_P(StorePointsTest, ValuesComeBackAsTheCatalogueStoresThem) {
   batch.attempts.push_back({"exp", Attempt(1, 0, 100)});
   int64_t step = 0;
   for (const Case& c : cases) {
-    batch.steps.push_back(Step("exp", 1, step++, {{c.series, c.value, kFlagSampled}}));
+    batch.steps.push_back(Step("exp", 1, step++, {{c.series, c.value, model::kFlagSampled}}));
   }
   Write(batch);
   step = 0;
   for (const Case& c : cases) {
     const StepRange one{.first = step, .last = step};
     EXPECT_THAT(ReadPoints(*store_, "exp", c.series, one),
-                ElementsAre(Point{1, step, c.expected, kFlagSampled}))
+                ElementsAre(model::Point{1, step, c.expected, model::kFlagSampled}))
         << c.value;
     ++step;
   }
 }
 
 TEST(StorePrecisionTest, DeclaredKeepsARelativeErrorAndExactCounts) {
-  TempDir directory;
+  support::TempDir directory;
   StoreOptions options{.directory = directory.File("data")};
   options.precision = Precision::kDeclared;
   ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(options));
-  const SeriesKey count{"tensor.nonfinite", 0, Unit::kTensor, 0, "x"};
+  const model::SeriesKey count{"tensor.nonfinite", 0, model::Unit::kTensor, 0, "x"};
   StoreBatch batch;
   batch.attempts.push_back({"exp", Attempt(1, 0, 1)});
   batch.steps.push_back(Step(
       "exp", 1, 0, {{Head(0, 0), 1.23456789, 0}, {kLoss, 1.23456789, 0}, {count, 16777217, 0}}));
   ASSERT_OK(store->Write(batch));
   std::vector<double> values;
-  ASSERT_OK(store->Points("exp", {Head(0, 0), kLoss, count}, {}, [&](size_t, const Point& point) {
-    values.push_back(point.value);
-    return true;
-  }));
+  ASSERT_OK(
+      store->Points("exp", {Head(0, 0), kLoss, count}, {}, [&](size_t, const model::Point& point) {
+        values.push_back(point.value);
+        return true;
+      }));
   ASSERT_EQ(values.size(), 3u);
   EXPECT_NEAR(values[0], 1.23456789, 1.23456789e-4);
   EXPECT_EQ(values[0] * 0x1p13, std::trunc(values[0] * 0x1p13)) << "no bits beyond the declared";
@@ -616,8 +624,8 @@ TEST_P(StoreTest, ABatchWithANonFinitePointIsRefusedWhole) {
     batch.runs.emplace_back().set_name("exp");
     batch.steps.push_back(Step("exp", 1, 3, {{kEntropy, 1.0, 0}, {kLoss, bad, 0}}));
     EXPECT_THAT(store_->Write(batch),
-                StatusIs(absl::StatusCode::kInternal,
-                         HasSubstr("a point of train.loss at step 3 of run exp is")));
+                support::StatusIs(absl::StatusCode::kInternal,
+                                  HasSubstr("a point of train.loss at step 3 of run exp is")));
   }
   ASSERT_OK_AND_ASSIGN(const auto runs, store_->Runs());
   EXPECT_THAT(runs, IsEmpty());
@@ -641,7 +649,8 @@ TEST_P(StorePointsTest, DeleteRunRemovesEverythingOfItAndNothingElse) {
   ASSERT_OK_AND_ASSIGN(const uint64_t series, store_->DeleteRun("exp"));
   EXPECT_EQ(series, 2u);
   EXPECT_EQ(store_->Stats().series, 2u);
-  EXPECT_THAT(store_->Run("exp"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp2")));
+  EXPECT_THAT(store_->Run("exp"),
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("exp2")));
   EXPECT_EQ(ReadPoints(*store_, "exp2", kLoss).size(), 1u);
 
   // The name is free again, and nothing of the old run comes back.
@@ -660,7 +669,8 @@ TEST_P(StoreTest, NamesMayHoldAnyText) {
   const std::string odd("a\0b\x01\n\xc3\xbf /*", 10);
   StoreBatch batch;
   batch.runs.emplace_back().set_name("a");
-  batch.steps.push_back(Step(odd, 1, 0, {{{"tensor.rms", 0, Unit::kTensor, 0, odd}, 1.0, 0}}));
+  batch.steps.push_back(
+      Step(odd, 1, 0, {{{"tensor.rms", 0, model::Unit::kTensor, 0, odd}, 1.0, 0}}));
   Write(batch);
   ASSERT_OK_AND_ASSIGN(const auto series, store_->Series(odd, {}));
   ASSERT_EQ(series.size(), 1u);
@@ -683,4 +693,4 @@ TEST_P(StoreTest, CountsWhatItWrote) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -26,7 +26,7 @@
 #include "tests/support/store_files.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::store {
 namespace {
 
 using store::Database;
@@ -59,21 +59,24 @@ class VerifyTest : public ::testing::Test {
     auto opened = OpenDiskStore(Options());
     EXPECT_OK(opened);
     DiskStore* store = opened->get();
-    FillRun({.name = "exp-42", .last_step = 3'500, .series = 3, .last_time = kFilledNow}, store);
-    FillRun({.name = "exp-43", .last_step = 700, .series = 2, .last_time = kFilledNow}, store);
-    EXPECT_OK(store->Retain({.raw_steps = 1'000}, kFilledNow,
+    support::FillRun(
+        {.name = "exp-42", .last_step = 3'500, .series = 3, .last_time = support::kFilledNow},
+        store);
+    support::FillRun(
+        {.name = "exp-43", .last_step = 700, .series = 2, .last_time = support::kFilledNow}, store);
+    EXPECT_OK(store->Retain({.raw_steps = 1'000}, support::kFilledNow,
                             {.delete_run = [](const std::string&) { return absl::OkStatus(); },
                              .go_on = [] { return true; }}));
     opened->reset();
-    IntoFiles(Options());
+    support::IntoFiles(Options());
     opened = OpenDiskStore(Options());
     EXPECT_OK(opened);
     StoreBatch open;
-    ClosedStep step;
+    model::ClosedStep step;
     step.run = "exp-42";
     step.row.attempt = 1;
     step.row.step = 3'501;
-    step.samples.push_back({FilledSeries(1), 0.5, 0});
+    step.samples.push_back({support::FilledSeries(1), 0.5, 0});
     open.steps.push_back(step);
     model::ShardReport report;
     report.set_step(3'502);
@@ -87,7 +90,7 @@ class VerifyTest : public ::testing::Test {
 
   // Verifies a store that nobody else has open.
   std::unique_ptr<Database> Raw() const {
-    auto database = Database::Open(Options(), nullptr, std::make_shared<store::DamageWatch>());
+    auto database = Database::Open(Options(), nullptr, std::make_shared<DamageWatch>());
     EXPECT_OK(database);
     return *std::move(database);
   }
@@ -100,7 +103,7 @@ class VerifyTest : public ::testing::Test {
   std::vector<RawRow> Rows() const {
     std::vector<RawRow> rows;
     const auto database = Raw();
-    for (const Family family : store::kAllFamilies) {
+    for (const Family family : kAllFamilies) {
       const std::unique_ptr<rocksdb::Iterator> it(
           database->db()->NewIterator({}, database->family(family)));
       for (it->SeekToFirst(); it->Valid(); it->Next()) {
@@ -120,7 +123,7 @@ class VerifyTest : public ::testing::Test {
   }
   // Puts a row with its checksum, as the store would.
   void PutSealed(Family family, const std::string& key, std::string value) const {
-    store::Seal(key, &value);
+    Seal(key, &value);
     Put(family, key, value);
   }
 
@@ -128,7 +131,7 @@ class VerifyTest : public ::testing::Test {
 
   const uint32_t seed_ = std::random_device()();
   std::mt19937 random_;
-  TempDir directory_;
+  support::TempDir directory_;
 };
 
 TEST_F(VerifyTest, AHealthyStoreHasNoFindings) {
@@ -151,9 +154,9 @@ TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
   for (const RawRow& row : Rows()) {
     const std::string kind = row.family == Family::kRows ? row.key.substr(4, 1)
                              : row.family == Family::kChunks
-                                 ? absl::StrCat(static_cast<int>(store::KindOf(row.value)))
+                                 ? absl::StrCat(static_cast<int>(KindOf(row.value)))
                                  : "";
-    kinds[absl::StrCat(store::FamilyName(row.family), " ", kind)].push_back(row);
+    kinds[absl::StrCat(FamilyName(row.family), " ", kind)].push_back(row);
   }
   // default: A C D E F J K L Q R S; chunks: points, downsampled, steps.
   EXPECT_THAT(kinds, SizeIs(11 + 1 + 1 + 3));
@@ -163,7 +166,7 @@ TEST_F(VerifyTest, AByteFlippedInAnyKindOfRowIsFound) {
   };
   for (const auto& [kind, rows] : kinds) {
     const RawRow& row = rows[Below(rows.size())];
-    if (row.key == store::FormatKey()) continue;
+    if (row.key == FormatKey()) continue;
     const size_t at = Below(row.value.size());
     SCOPED_TRACE(absl::StrCat(kind, ", byte ", at, " of ", row.value.size()));
     ASSERT_NO_FATAL_FAILURE(Put(row.family, row.key, flipped(row.value, at)));
@@ -186,7 +189,7 @@ TEST_F(VerifyTest, AValueUnderAnotherKeyIsFound) {
   std::string key = row.key;
   const size_t at = Below(key.size());
   key[at] = static_cast<char>(key[at] ^ (1 << Below(8)));
-  SCOPED_TRACE(absl::StrCat(store::FamilyName(row.family), ", byte ", at, " of the key"));
+  SCOPED_TRACE(absl::StrCat(FamilyName(row.family), ", byte ", at, " of the key"));
   ASSERT_NO_FATAL_FAILURE(Put(row.family, key, row.value));
   EXPECT_THAT(Findings(Options().directory), Contains(HasSubstr("checksum is wrong")));
 }
@@ -196,7 +199,7 @@ TEST_F(VerifyTest, AByteFlippedInAnyTableFileIsFound) {
   {
     // Puts all rows into files.
     const auto database = Raw();
-    for (const Family family : store::kAllFamilies) {
+    for (const Family family : kAllFamilies) {
       ASSERT_TRUE(database->db()->Flush({}, database->family(family)).ok());
     }
   }
@@ -226,27 +229,27 @@ TEST_F(VerifyTest, AByteFlippedInAnyTableFileIsFound) {
 }
 
 TEST_F(VerifyTest, RowsThatContradictOneAnotherAreNamed) {
-  const store::ChunkPoint point{3'000, 0.5, 0};
+  const ChunkPoint point{3'000, 0.5, 0};
   // Over what is there already, in another window.
-  PutSealed(Family::kChunks, store::ChunkKey({1, 1, 1, store::Window::Of(0, 12)}),
-            store::EncodeChunk(Storage::kF32, 0, {&point, 1}));
+  PutSealed(Family::kChunks, ChunkKey({1, 1, 1, Window::Of(0, 12)}),
+            EncodeChunk(model::Storage::kF32, 0, {&point, 1}));
   // Beside its window, of a series and of an attempt that nobody knows.
-  PutSealed(Family::kChunks, store::ChunkKey({2, 77, 1, store::Window::Of(0, 8)}),
-            store::EncodeChunk(Storage::kF32, 0, {&point, 1}));
-  PutSealed(Family::kChunks, store::ChunkKey({2, 1, 9, store::Window::Of(0, 8)}),
-            store::EncodeChunk(Storage::kF32, 0, {&point, 1}));
-  PutSealed(Family::kHeads, store::HeadKey({9, 1, 1}), "");
+  PutSealed(Family::kChunks, ChunkKey({2, 77, 1, Window::Of(0, 8)}),
+            EncodeChunk(model::Storage::kF32, 0, {&point, 1}));
+  PutSealed(Family::kChunks, ChunkKey({2, 1, 9, Window::Of(0, 8)}),
+            EncodeChunk(model::Storage::kF32, 0, {&point, 1}));
+  PutSealed(Family::kHeads, HeadKey({9, 1, 1}), "");
   model::AlertRow alert;
   alert.mutable_alert()->set_id("a");
   alert.mutable_alert()->set_run("gone");
-  PutSealed(Family::kRows, store::AlertKey(2, "a"), alert.SerializeAsString());
+  PutSealed(Family::kRows, AlertKey(2, "a"), alert.SerializeAsString());
   model::JudgingRow judging;
   judging.set_attempt(8);
-  PutSealed(Family::kRows, store::JudgingKey(1), judging.SerializeAsString());
-  PutSealed(Family::kRows, store::JudgingKey(2), "\xff");
+  PutSealed(Family::kRows, JudgingKey(1), judging.SerializeAsString());
+  PutSealed(Family::kRows, JudgingKey(2), "\xff");
   judging.set_attempt(1);
-  PutSealed(Family::kRows, store::JudgingKey(2) + "x", judging.SerializeAsString());
-  ASSERT_NO_FATAL_FAILURE(Delete(Family::kRows, store::RetentionKey(1, 1)));
+  PutSealed(Family::kRows, JudgingKey(2) + "x", judging.SerializeAsString());
+  ASSERT_NO_FATAL_FAILURE(Delete(Family::kRows, RetentionKey(1, 1)));
   const std::vector<std::string> findings = Findings(Options().directory);
   EXPECT_THAT(findings, Contains(HasSubstr("overlaps the chunk")));
   EXPECT_THAT(findings, Contains(HasSubstr("run exp-43, series number 77, attempt 1, steps 0 to "
@@ -268,10 +271,10 @@ TEST_F(VerifyTest, RowsThatContradictOneAnotherAreNamed) {
 TEST_F(VerifyTest, ItStopsWhenToldTo) {
   EXPECT_THAT(VerifyDirectory(Options().directory,
                               {.progress = [](const VerifyProgress&) { return false; }}),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("told to stop")));
+              support::StatusIs(absl::StatusCode::kCancelled, HasSubstr("told to stop")));
   EXPECT_THAT(VerifyDirectory(directory_.File("nothing"), {}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("nothing")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("nothing")));
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::store

@@ -6,7 +6,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::web {
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,14 +19,14 @@ class PageTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(address_, server_.Start());
   }
 
-  HttpServer server_{{.listen = "127.0.0.1:0"}};
+  http::HttpServer server_{{.listen = "127.0.0.1:0"}};
   std::string address_;
 };
 
 TEST_F(PageTest, EveryViewIsTheSamePageOrSaysThatItWasNotBuilt) {
-  const HttpReply root = HttpGet(address_, "/");
+  const support::HttpReply root = support::HttpGet(address_, "/");
   EXPECT_EQ(root.status, 200);
-  if (web_internal::Assets().empty()) {
+  if (internal::Assets().empty()) {
     EXPECT_THAT(root.body, HasSubstr("built without its page"));
     EXPECT_THAT(root.headers, HasSubstr("content-type: text/plain"));
   } else {
@@ -40,14 +40,15 @@ TEST_F(PageTest, EveryViewIsTheSamePageOrSaysThatItWasNotBuilt) {
   }
   for (const char* view : {"/runs", "/run?run=a%2Fb", "/alerts", "/alert?run=a&id=b", "/attention",
                            "/router", "/compare?a=x&b=y", "/rules", "/daemon"}) {
-    EXPECT_EQ(HttpGet(address_, view).body, root.body) << view;
+    EXPECT_EQ(support::HttpGet(address_, view).body, root.body) << view;
   }
 }
 
 TEST_F(PageTest, ScriptAndStyleMayBeKeptForEver) {
-  for (const web_internal::Asset& asset : web_internal::Assets()) {
+  for (const internal::Asset& asset : internal::Assets()) {
     if (asset.name == "index.html") continue;
-    const HttpReply reply = HttpGet(address_, absl::StrCat("/web/", asset.name, "?v=1"));
+    const support::HttpReply reply =
+        support::HttpGet(address_, absl::StrCat("/web/", asset.name, "?v=1"));
     EXPECT_EQ(reply.status, 200) << asset.name;
     EXPECT_EQ(reply.body, asset.content);
     EXPECT_THAT(reply.headers, HasSubstr("immutable"));
@@ -57,20 +58,20 @@ TEST_F(PageTest, ScriptAndStyleMayBeKeptForEver) {
 
 TEST_F(PageTest, AnUnknownAddressHelps) {
   for (const char* path : {"/old/view", "/web/gone.js", "/Runs"}) {
-    const HttpReply reply = HttpGet(address_, path);
+    const support::HttpReply reply = support::HttpGet(address_, path);
     EXPECT_EQ(reply.status, 404) << path;
     EXPECT_THAT(reply.body, HasSubstr("<a href=\"/runs\">")) << path;
   }
   for (const char* path : {"/api/v1/nope", "/-/nope"}) {
-    const HttpReply reply = HttpGet(address_, path);
+    const support::HttpReply reply = support::HttpGet(address_, path);
     EXPECT_EQ(reply.status, 404) << path;
     EXPECT_THAT(reply.body, HasSubstr("\"NOT_FOUND\"")) << path;
   }
   for (const char* method : {"POST", "PUT", "PATCH", "DELETE"}) {
-    EXPECT_EQ(HttpCall(address_, method, "/api/v1/nope").status, 404) << method;
-    EXPECT_EQ(HttpCall(address_, method, "/runs").status, 405) << method;
+    EXPECT_EQ(support::HttpCall(address_, method, "/api/v1/nope").status, 404) << method;
+    EXPECT_EQ(support::HttpCall(address_, method, "/runs").status, 405) << method;
   }
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::web

@@ -11,7 +11,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
-namespace foreshock {
+namespace foreshock::yaml {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,7 +186,8 @@ TEST(YamlTest, ReportsAllErrorsInTheOrderOfTheirPlaces) {
   root.Get("c").Error("`c` contradicts `a`");
   EXPECT_THAT(document.errors(), ElementsAre(HasSubstr("f:1:4: "), HasSubstr("f:2:4: "),
                                              "f:3:4: `c` contradicts `a`"));
-  EXPECT_THAT(document.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\n")));
+  EXPECT_THAT(document.status(),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\n")));
 }
 
 TEST(YamlTest, AnErrorIsReportedOnceHoweverOftenTheValueIsRead) {
@@ -231,19 +232,19 @@ TEST(YamlTest, NearestWordIsOnlyGivenForTypos) {
 }
 
 TEST(ReadYamlFileTest, NamesTheFileAndTheReason) {
-  TempDir dir;
+  support::TempDir dir;
   std::string text;
   EXPECT_THAT(ReadYamlFile(dir.File("none.yaml"), &text),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.yaml: no such file")));
+              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.yaml: no such file")));
   EXPECT_THAT(ReadYamlFile(dir.path(), &text),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a directory")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a directory")));
   std::ofstream(dir.File("big.yaml")) << std::string((1u << 20) + 1, '#');
   EXPECT_THAT(ReadYamlFile(dir.File("big.yaml"), &text),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1048576")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1048576")));
   std::ofstream(dir.File("good.yaml")) << "a: 1\n";
   ASSERT_OK(ReadYamlFile(dir.File("good.yaml"), &text));
   EXPECT_EQ(text, "a: 1\n");
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::yaml

@@ -5,7 +5,7 @@
 #include "daemon/yaml/yaml.h"
 #include "tests/support/status_matchers.h"
 
-namespace foreshock {
+namespace foreshock::yaml {
 namespace {
 
 using ::testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(YamlTextTest, TruncationAtEveryByteEndsInAValueOrAnError) {
 }
 
 }  // namespace
-}  // namespace foreshock
+}  // namespace foreshock::yaml
