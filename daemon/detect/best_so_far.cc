@@ -7,7 +7,8 @@ namespace foreshock::detect {
 namespace {
 
 constexpr std::array<size_t, 3> kRows = {16, 64, 256};
-constexpr int64_t kLooksPerMean = 4;
+constexpr int kLooksPerMean = 4;
+constexpr int kLooksToTell = 3;
 constexpr std::array<size_t, 4> kBlocks = {1, 4, 16, 64};
 constexpr size_t kBestsMax = 256;
 
@@ -39,7 +40,11 @@ Change BestSoFar::Push(int64_t step, double value) {
     for (size_t k = 0; k < noises_.size() && 4 * kBlocks[k] <= length; ++k) {
       row_spread = std::max(row_spread, noises_[k].Spread());
     }
-    Look(step, mean.sum / n, row_spread / std::sqrt(n), &mean);
+    double newest = 0;
+    const size_t quarter = length / kLooksPerMean;
+    for (size_t k = 1; k <= quarter; ++k) newest += newest_[count - k];
+    newest /= static_cast<double>(quarter);
+    Look(step, {.all = mean.sum / n, .newest = newest, .spread = row_spread / std::sqrt(n)}, &mean);
   }
   if (count > kRows.back()) newest_.pop_front();
   for (const Mean& mean : means_) {
@@ -48,20 +53,20 @@ Change BestSoFar::Push(int64_t step, double value) {
   return means_.front().change;
 }
 
-void BestSoFar::Look(int64_t step, double now, double spread, Mean* mean) const {
+void BestSoFar::Look(int64_t step, const Means& now, Mean* mean) const {
   const double sign = static_cast<double>(limits_.side);
   Change& change = mean->change;
-  change.now = now;
-  change.noise = spread;
+  change.now = now.all;
+  change.noise = now.spread;
   if (mean->bests.empty()) {
-    mean->bests.emplace_back(step, now);
+    mean->bests.emplace_back(step, now.all);
     change.before_step = step;
-    change.before = now;
+    change.before = now.all;
     return;
   }
   change.known = true;
   change.before = mean->bests.back().second;
-  const double excess = sign * (now - change.before);
+  const double excess = sign * (now.all - change.before);
   // What was worse and came back by itself is how this series wanders.
   mean->peak = std::max(mean->peak, excess);
   if (excess < kHealed * mean->peak) {
@@ -69,13 +74,16 @@ void BestSoFar::Look(int64_t step, double now, double spread, Mean* mean) const 
     mean->peak = std::max(excess, 0.0);
   }
   if (change.lasts && excess >= kHealed * std::abs(change.limit - change.before)) return;
-  const double limit = std::max({limits_.size * std::abs(change.before), limits_.noises * spread,
-                                 kUnlikeThePast * mean->largest});
+  const double limit = std::max({limits_.size * std::abs(change.before),
+                                 limits_.noises * now.spread, kUnlikeThePast * mean->largest});
   change.limit = change.before + sign * limit;
-  change.lasts = excess > limit;
+  // A spike that has healed is still in the mean, but not in its newest rows.
+  const bool worse = excess > limit && sign * (now.newest - change.before) > kHealed * limit;
+  mean->looks = worse ? mean->looks + 1 : 0;
+  change.lasts = mean->looks >= kLooksToTell;
   if (change.lasts || excess >= 0) return;
   change.before_step = step;
-  mean->bests.emplace_back(step, now);
+  mean->bests.emplace_back(step, now.all);
   if (mean->bests.size() > kBestsMax) mean->bests.pop_front();
 }
 

@@ -45,17 +45,24 @@ class BestSoFar {
   struct Mean {
     double sum = 0;
     double peak = 0;     // largest excess since it was last back
+    int64_t looks = 0;   // in a row that were worse
     double largest = 0;  // such peak from which it came back by half
     Change change;
     std::deque<std::pair<int64_t, double>> bests;  // step and value, improving, at most kBestsMax
 
     template <typename Archive>
     void Fields(Archive* archive) {
-      archive->Take(&sum, &peak, &largest, &change, &bests);
+      archive->Take(&sum, &peak, &looks, &largest, &change, &bests);
     }
   };
 
-  void Look(int64_t step, double now, double spread, Mean* mean) const;
+  struct Means {
+    double all = 0;
+    double newest = 0;  // of the newest quarter of the rows
+    double spread = 0;  // of `all`
+  };
+
+  void Look(int64_t step, const Means& now, Mean* mean) const;
 
   Limits limits_;
   int64_t rows_ = 0;

@@ -3,6 +3,7 @@
 // where it was before: the level before the change stays frozen as long.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace foreshock::detect {
@@ -19,9 +20,15 @@ enum class Side : int8_t { kUp = 1, kDown = -1 };
 struct Limits {
   Side side = Side::kUp;
   bool logarithm = false;  // sizes are factors: for positive series with heavy tails
-  double size = 0.05;      // a share of the level before
+  double size = 0.05;      // a share of the level before; of a fall under a logarithm less than 1
   double noises = 3;       // and so many spreads of the series' own noise
 };
+
+// The size in the unit that is judged; `before` is not used where that is a logarithm.
+inline double SizeOf(const Limits& limits, double before) {
+  if (!limits.logarithm) return limits.size * std::abs(before);
+  return limits.side == Side::kUp ? std::log1p(limits.size) : -std::log1p(-limits.size);
+}
 
 struct Change {
   bool known = false;       // enough rows are known to judge

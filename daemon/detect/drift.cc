@@ -13,9 +13,7 @@ constexpr int64_t kValuesMin = 18;
 
 }  // namespace
 
-double Drift::Size(double before) const {
-  return limits_.logarithm ? std::log1p(limits_.size) : limits_.size * std::abs(before);
-}
+double Drift::Size(double before) const { return SizeOf(limits_, before); }
 
 Change Drift::Push(int64_t step, double value) {
   if (limits_.logarithm) value = std::log(value);

@@ -23,19 +23,22 @@ double LocalLevel::MedianOfNewest(size_t count) const {
 }
 
 double LocalLevel::Reference(Side side) const {
+  if (reference_.has_value() && reference_side_ == side) return *reference_;
   const double wide = MedianOfNewest(kValuesMax);
   const double narrow = MedianOfNewest(kValuesMin);
-  return side == Side::kUp ? std::min(wide, narrow) : std::max(wide, narrow);
+  reference_ = side == Side::kUp ? std::min(wide, narrow) : std::max(wide, narrow);
+  reference_side_ = side;
+  return *reference_;
 }
 
 double LocalLevel::Limit(const Limits& limits, double reference) const {
-  const double size =
-      limits.logarithm ? std::log1p(limits.size) : limits.size * std::abs(reference);
+  const double size = SizeOf(limits, reference);
   return std::max(size, limits.noises * noise_.Widened());
 }
 
 void LocalLevel::Admit(Side side, int64_t step, double value) {
   if (values_.size() >= kValuesMin) noise_.Add(value - Reference(side));
+  Changed();
   values_.push_back(value);
   steps_.push_back(step);
   if (values_.size() > kValuesMax) {
@@ -48,11 +51,13 @@ void LocalLevel::Replace(std::vector<double> values, int64_t step) {
   if (values.size() > kValuesMax) {
     values.erase(values.begin(), values.end() - static_cast<ptrdiff_t>(kValuesMax));
   }
+  Changed();
   values_ = std::move(values);
   steps_.assign(values_.size(), step);
 }
 
 void LocalLevel::DropFrom(int64_t step) {
+  Changed();
   while (!steps_.empty() && steps_.back() >= step) {
     steps_.pop_back();
     values_.pop_back();

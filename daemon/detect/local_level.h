@@ -7,11 +7,12 @@
 //   else level.Admit(limits.side, step, x);      // only what is well becomes part of the level
 //
 // The reference for a rise is the smaller of two medians, of the newest 5 and the newest 16 values,
-// so that neither a descent nor its end looks like a rise. Cost: two medians of at most 16 a call.
+// so that neither a descent nor its end looks like a rise. Cost: two medians of at most 16 a value.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "daemon/detect/change.h"
@@ -41,14 +42,18 @@ class LocalLevel {
   template <typename Archive>
   void Fields(Archive* archive) {
     archive->Take(&values_, &steps_, &noise_);
+    Changed();
   }
 
  private:
   double MedianOfNewest(size_t count) const;
+  void Changed() { reference_.reset(); }
 
   std::vector<double> values_;  // at most kValuesMax, the newest last
   std::vector<int64_t> steps_;  // of them
   Noise noise_;
+  mutable std::optional<double> reference_;  // of reference_side_, until the values change
+  mutable Side reference_side_ = Side::kUp;
 };
 
 }  // namespace foreshock::detect

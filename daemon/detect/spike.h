@@ -5,7 +5,7 @@
 //   if (spike.Push(step, grad_norm).lasts) ...
 //
 // What stays beyond the limit for sixteen rows is no spike: its level becomes the new one, and the
-// detectors of levels tell it. Cost: about 0.1 µs a row.
+// detectors of levels tell it. Cost: about 0.35 µs a row.
 #pragma once
 
 #include <cstdint>

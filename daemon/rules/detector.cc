@@ -60,6 +60,10 @@ bool ComparesAttempts(const Detector& detector) {
   return std::visit([](const auto& spec) { return spec.kComparesAttempts; }, detector);
 }
 
+bool JudgedFromTheStart(const Detector& detector) {
+  return std::visit([](const auto& spec) { return spec.kJudgedFromTheStart; }, detector);
+}
+
 absl::string_view NameOf(const Detector& detector) {
   return std::visit([](const auto& spec) { return spec.kNames[0]; }, detector);
 }

@@ -10,10 +10,14 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/rules/detectors/best_so_far.h"
 #include "daemon/rules/detectors/continuity.h"
 #include "daemon/rules/detectors/coverage.h"
 #include "daemon/rules/detectors/cusum.h"
+#include "daemon/rules/detectors/drift.h"
+#include "daemon/rules/detectors/frozen.h"
 #include "daemon/rules/detectors/hang.h"
+#include "daemon/rules/detectors/level.h"
 #include "daemon/rules/detectors/level_shift.h"
 #include "daemon/rules/detectors/no_data.h"
 #include "daemon/rules/detectors/non_finite.h"
@@ -21,6 +25,7 @@
 #include "daemon/rules/detectors/restarts.h"
 #include "daemon/rules/detectors/robust_z.h"
 #include "daemon/rules/detectors/slope.h"
+#include "daemon/rules/detectors/spike.h"
 #include "daemon/rules/detectors/spike_budget.h"
 #include "daemon/rules/detectors/threshold.h"
 
@@ -28,7 +33,12 @@ namespace foreshock::rules {
 
 // In the order in which messages name them. A new detector is a file pair in detectors/ and a line
 // here.
-using Detector = std::variant<ThresholdSpec,    //
+using Detector = std::variant<LevelSpec,        //
+                              BestSoFarSpec,    //
+                              DriftSpec,        //
+                              SpikeSpec,        //
+                              FrozenSpec,       //
+                              ThresholdSpec,    //
                               RelativeSpec,     //
                               RobustZSpec,      //
                               CusumSpec,        //
@@ -48,6 +58,8 @@ Detector ParseDetector(const yaml::YamlNode& rule);
 Family FamilyOf(const Detector& detector);
 bool ComparesWithBaseline(const Detector& detector);
 bool ComparesAttempts(const Detector& detector);
+// Whether it needs no settled run: it judges in the warm-up too.
+bool JudgedFromTheStart(const Detector& detector);
 // The key that selects it; the first one where it has several.
 absl::string_view NameOf(const Detector& detector);
 // The keys of the detectors that compare with a baseline.

@@ -192,6 +192,8 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const model::ClosedStep& clos
       .coverage = coverage_,
       .silent_ranks = silent_ranks_};
   for (const auto& judge : rules_) {
+    const std::optional<size_t> context = judge->rule().accept_while;
+    if (context.has_value() && rules_[*context]->alert().active) judge->Accept();
     if (!judge->Judge(view)) continue;
     if (judge->alert().active) Name(judge->rule().name, &judge->alert());
     if (!quiet) rows.push_back(RowOf(step, judge.get()));

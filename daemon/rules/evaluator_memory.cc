@@ -12,7 +12,7 @@ namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
 // bytes are held by RestartTest.TheFormOfTheMemoryHasAVersion.
-constexpr uint32_t kMemoryVersion = 2;
+constexpr uint32_t kMemoryVersion = 3;
 
 }  // namespace
 

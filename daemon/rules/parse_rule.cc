@@ -16,11 +16,12 @@ uint8_t ParseRebaseOn(const yaml::YamlNode& node, uint8_t fallback) {
   if (!node.present()) return fallback;
   uint8_t causes = 0;
   for (const yaml::YamlNode& item : node.Items()) {
-    const std::string word = item.Word({"lr", "batch_size", "data", "window"});
+    const std::string word = item.Word({"lr", "batch_size", "data", "window", "cadence"});
     causes |= word == "lr"           ? kRebaseLr
               : word == "batch_size" ? kRebaseBatchSize
               : word == "data"       ? kRebaseData
               : word == "window"     ? kRebaseWindow
+              : word == "cadence"    ? kRebaseCadence
                                      : 0;
   }
   return causes;
@@ -86,6 +87,19 @@ void ParseQuorums(const yaml::YamlNode& node, Rule* rule) {
   }
 }
 
+// "100000 samples"
+int64_t ParsePromise(const yaml::YamlNode& node) {
+  if (!node.present()) return 0;
+  const Length promise = ParseLength(node, {});
+  constexpr int64_t kPromiseMin = 100;
+  if (!promise.in_samples || promise.count < kPromiseMin) {
+    node.Error(absl::StrCat("the promise ", node.String(), " is not allowed; write in how many ",
+                            "samples at most one start may be false, at least ", kPromiseMin,
+                            ", for example \"100000 samples\""));
+  }
+  return promise.count;
+}
+
 // A band has values as they are sent or computed.
 void CheckReference(const yaml::YamlNode& baseline, const Rule& rule) {
   const Input& input = rule.input;
@@ -136,16 +150,22 @@ Rule ParseRule(const std::string& group, const yaml::YamlNode& node, const yaml:
   }
   rule.machine.keep_firing_for = ParseLength(keys.Get("keep_firing_for"), {});
   rule.rate_limit = ParseRateLimit(keys.Get("rate_limit"));
+  if (family == Family::kSamples) rule.promise_samples = ParsePromise(keys.Get("promise"));
   rule.machine.clear_samples = static_cast<int>(keys.Get("clear_samples").Int({1, kSamplesMax}, 1));
-  // A new level is accepted in the end only where there is a level that is learnt.
-  const bool learns = rule.baseline.kind == BaselineSpec::Kind::kTrailing ||
-                      rule.baseline.kind == BaselineSpec::Kind::kAnchored;
-  rule.machine.release_samples =
-      static_cast<int>(keys.Get("release_samples").Int({1, kSamplesMax}, 200));
-  if (!learns) rule.machine.release_samples = 0;
+  for (const yaml::YamlNode& map : {node, defaults}) {
+    if (!map.Has("release_samples")) continue;
+    map.Get("release_samples")
+        .Error(
+            "`release_samples` is gone: no alert ends because time has passed. It ends when the "
+            "value "
+            "is "
+            "back, when a change of the data is declared, or where `accept_while` names a rule "
+            "that "
+            "explains it; remove the key");
+  }
 
-  const std::string warm_up =
-      keys.Get("warm_up").Word({"skip", "judge"}, has_input && !reference ? "skip" : "judge");
+  const std::string warm_up = keys.Get("warm_up").Word(
+      {"skip", "judge"}, reference || JudgedFromTheStart(rule.detector) ? "judge" : "skip");
   rule.judged_in_warm_up = warm_up == "judge" || family != Family::kSamples;
   if (has_input) ParseQuorums(keys.Get("quorum"), &rule);
 

@@ -31,6 +31,7 @@ enum RebaseCause : uint8_t {
   kRebaseBatchSize = 2,
   kRebaseData = 4,
   kRebaseWindow = 8,
+  kRebaseCadence = 16,  // of a series' samples: by its own steps, never by the schedule
 };
 
 struct Annotations {
@@ -55,6 +56,10 @@ struct Rule {
   Quorum units;  // of a layer, if the rule looks at each
   Quorum layers;
   RateLimitSpec rate_limit;
+  int64_t promise_samples = 0;  // > 0: at most one false start in so many samples
+  // While the alert of this rule fires, what this one judges may change: its level is accepted. The
+  // place in the set; unset: no such rule.
+  std::optional<size_t> accept_while;
   std::string canonical;  // equal text: the same rule after a reload
 };
 

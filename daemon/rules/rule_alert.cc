@@ -58,7 +58,8 @@ void RuleJudge::StartAlert(const StepView& view) {
 
 bool RuleJudge::UpdateAlert(const StepView& view) {
   std::vector<uint32_t> layers;
-  const bool fires = Quorate(/*brewing=*/false, &layers);
+  const bool promised = alert_.active || !promise_.has_value() || promise_->open();
+  const bool fires = promised && Quorate(/*brewing=*/false, &layers);
   if (!fires) {
     if (!alert_.active || limit_.Holds(rule_->rate_limit, view.step)) return false;
     alert_.active = false;

@@ -1,10 +1,15 @@
 #include "daemon/rules/rule_judge.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/rules/evaluator.h"
 
 namespace foreshock::rules {
+
+RuleJudge::RuleJudge(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {
+  if (rule_->promise_samples > 0) promise_.emplace(rule_->promise_samples);
+}
 
 size_t RuleJudge::FindOrAdd(const model::SeriesKey& key) {
   const auto [found, added] = by_key_.try_emplace(key, subjects_.size());
@@ -57,14 +62,25 @@ void RuleJudge::PushVerdict(const StepView& view, size_t subject, const Verdict&
                                             verdict.value, verdict.baseline));
 }
 
+void RuleJudge::Accept() {
+  for (Subject& subject : subjects_) {
+    if (subject.judge.machine().phase == Phase::kInactive) continue;
+    subject.judge.Accept();
+    accepted_ = true;
+  }
+}
+
 bool RuleJudge::Judge(const StepView& view) {
   judged_ = false;
-  changed_ = false;
   ranks_now_.clear();
   if ((view.rebase_causes & rule_->rebase_on) != 0) {
+    // What was declared is believed, also where an alert fires.
+    if ((view.rebase_causes & rule_->rebase_on & kRebaseData) != 0) Accept();
     for (Subject& subject : subjects_) subject.judge.Rebase();
   }
+  changed_ = std::exchange(accepted_, false);
   JudgeStep(view);
+  PushPromise();
   ClearFed();
   const auto is_new = [this](uint32_t rank) {
     return std::find(alert_.ranks.begin(), alert_.ranks.end(), rank) == alert_.ranks.end();
@@ -73,6 +89,13 @@ bool RuleJudge::Judge(const StepView& view) {
       alert_.active && std::any_of(ranks_now_.begin(), ranks_now_.end(), is_new);
   // One that flaps ends when it has been clear for long, without a sample that changes anything.
   return changed_ || more_ranks || flapping() ? UpdateAlert(view) : false;
+}
+
+void RuleJudge::PushPromise() {
+  if (!promise_.has_value()) return;
+  for (const size_t index : fed_) {
+    if (promise_->Push(index, subjects_[index].judge.firing())) changed_ = true;
+  }
 }
 
 bool RuleJudge::Tick(const StepView& view, const ClockView& clock) {
@@ -124,8 +147,9 @@ void RuleJudge::Fields(base::Archive* archive) {
     Subject& subject = subjects_[archive->reading() ? FindOrAdd(key) : i];
     archive->Take(&subject.judge, &subject.last_step, &subject.gap, &subject.interval);
   }
-  archive->Take(&alert_, &limit_, &worst_, &judged_, &last_fired_, &last_resolved_);
+  archive->Take(&alert_, &limit_, &worst_, &judged_, &accepted_, &last_fired_, &last_resolved_);
   if (worst_ >= subjects_.size()) worst_ = kNotFed;
+  if (promise_.has_value()) archive->Take(&*promise_);
   OwnFields(archive);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/base/archive.h"
 #include "daemon/rules/live_alert.h"
+#include "daemon/rules/promise_gate.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/step_view.h"
 #include "daemon/rules/subject.h"
@@ -26,7 +27,7 @@ struct JudgedSeries;
 // Thread-compatible.
 class RuleJudge {
  public:
-  explicit RuleJudge(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {}
+  explicit RuleJudge(std::shared_ptr<const Rule> rule);
   virtual ~RuleJudge() = default;
   RuleJudge(const RuleJudge&) = delete;
   RuleJudge& operator=(const RuleJudge&) = delete;
@@ -43,6 +44,9 @@ class RuleJudge {
   // Judges what was fed. After it `alert().active` says whether the rule fires; true when the alert
   // began, ended, or holds in more or other layers or ranks than before.
   bool Judge(const StepView& view);
+
+  // Where its series fire, what they are now is their new level. The alert ends at the next step.
+  void Accept();
 
   // Whether it is judged between two steps, too. Tick returns as Judge.
   virtual bool NeedsClock() const { return false; }
@@ -120,6 +124,7 @@ class RuleJudge {
   bool Quorate(bool brewing, std::vector<uint32_t>* layers) const;
   void FindWorst();
   bool UpdateAlert(const StepView& view);
+  void PushPromise();
   void StartAlert(const StepView& view);
   void ClearFed();
 
@@ -131,9 +136,11 @@ class RuleJudge {
   std::vector<uint32_t> ranks_now_;
   LiveAlert alert_;
   RateLimit limit_;
+  std::optional<PromiseGate> promise_;  // of a rule that makes one
   size_t worst_ = kNotFed;
   bool judged_ = false;
-  bool changed_ = false;  // a series began or ceased to fire at this step
+  bool accepted_ = false;  // since the last step
+  bool changed_ = false;   // a series began or ceased to fire at this step
   std::optional<int64_t> last_fired_;
   std::optional<int64_t> last_resolved_;
 };

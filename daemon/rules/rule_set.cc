@@ -18,6 +18,7 @@ struct Loader {
   // In three passes, because a signature may name alerts of any file.
   absl::StatusOr<std::shared_ptr<const RuleSet>> Load() {
     for (auto& [file, document] : documents) ReadRules(file, document->root());
+    LinkRules();
     for (auto& [file, document] : documents) NameSignatures(document->root());
     for (auto& [file, document] : documents) ReadSignatures(file, document->root());
     for (auto& [file, document] : documents) {
@@ -56,6 +57,8 @@ struct Loader {
       const yaml::YamlNode defaults = group.Get("defaults");
       for (const yaml::YamlNode& node : group.Require("rules").Items()) {
         Rule rule = ParseRule(name, node, defaults, &bands);
+        const yaml::YamlNode accept_while = Keys(node, defaults).Get("accept_while");
+        if (accept_while.present()) links.emplace_back(accept_while, set->rules.size());
         Register(node.Get("alert"), rule.name, {.signature = false, .index = set->rules.size()});
         v1::RuleInfo info;
         info.set_group(rule.group);
@@ -66,8 +69,23 @@ struct Loader {
         info.set_summary(rule.annotations.summary);
         info.set_line(static_cast<uint32_t>(node.line()));
         set->infos_.push_back(std::move(info));
-        set->rules.push_back(std::make_shared<Rule>(std::move(rule)));
+        read.push_back(std::make_shared<Rule>(std::move(rule)));
+        set->rules.push_back(read.back());
       }
+    }
+  }
+
+  // A rule may name rules of any file.
+  void LinkRules() {
+    for (const auto& [node, rule] : links) {
+      const auto found = names.by_name.find(node.String());
+      if (found == names.by_name.end()) {
+        const absl::string_view near = yaml::NearestWord(node.String(), names.all);
+        node.Error(absl::StrCat("unknown rule ", node.String(),
+                                near.empty() ? "" : absl::StrCat("; did you mean ", near, "?")));
+        continue;
+      }
+      read[rule]->accept_while = found->second.index;
     }
   }
 
@@ -97,6 +115,8 @@ struct Loader {
   std::vector<std::string> errors;
   AlertNames names;
   Bands bands;
+  std::vector<std::pair<yaml::YamlNode, size_t>> links;  // `accept_while` of which rule
+  std::vector<std::shared_ptr<Rule>> read;               // set->rules, while they may change
   size_t signatures_named = 0;
   std::shared_ptr<CompiledRules> set = std::make_shared<CompiledRules>();
 };

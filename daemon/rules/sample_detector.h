@@ -54,8 +54,8 @@ class SampleDetector {
   virtual void Resume(int64_t /*step*/, bool /*firing*/) {}
   // Priming met a sample of an earlier attempt that the newest one has yet to reach.
   virtual void Overtaken(int64_t /*step*/, double /*value*/) {}
-  // The alert has ended; `released`: because the new level is accepted.
-  virtual void Ended(bool /*released*/) {}
+  // The alert has ended.
+  virtual void Ended() {}
   // What an alert that fires needs to go on without the history.
   virtual void Save(rules::SeriesState* /*state*/) const {}
   virtual void Restore(const rules::SeriesState& /*state*/) {}

@@ -40,9 +40,23 @@ std::optional<double> SamplesJudge::ValueOf(const StepView& view, int64_t previo
   return *value / *divisor;
 }
 
+// Rows that stand for one step and rows that stand for hundreds are not each other's past. One long
+// gap is no new cadence, two alike are.
+bool SamplesJudge::CadenceChanged(int64_t interval, Subject* subject) const {
+  if ((rule().rebase_on & kRebaseCadence) == 0) return false;
+  constexpr int64_t kOther = 8;
+  const bool other = subject->interval > 0 && (interval >= kOther * subject->interval ||
+                                               subject->interval >= kOther * interval);
+  const bool again =
+      other && subject->gap > 0 && interval <= 2 * subject->gap && subject->gap <= 2 * interval;
+  subject->gap = other && !again ? interval : 0;
+  if (!other || again) subject->interval = interval;
+  return again;
+}
+
 void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
   const int64_t previous = subject->last_step;
-  if (previous >= 0) subject->interval = view.step - previous;
+  const bool new_cadence = previous >= 0 && CadenceChanged(view.step - previous, subject);
   subject->last_step = view.step;
 
   int64_t base = previous >= 0 ? previous : view.step - 1;
@@ -53,7 +67,8 @@ void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
   const std::optional<double> value = ValueOf(view, previous, base, subject);
   if (!value.has_value() || !std::isfinite(*value)) return;
   if (!rule().judged_in_warm_up && !view.settled) return;
-  if (subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0) subject->judge.Rebase();
+  const bool other_window = subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0;
+  if (other_window || new_cadence) subject->judge.Rebase();
   subject->flags = 0;
   // A smoothed value reflects all that it is the median of.
   const int64_t smoothed_base = base - (rule().input.smooth - 1);

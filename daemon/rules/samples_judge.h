@@ -22,6 +22,7 @@ class SamplesJudge : public RuleJudge {
                                 Subject* subject) const;
   // The baseline that does not come from the series' own samples.
   std::optional<Baseline> GivenBaseline(const StepView& view, const Subject& subject) const;
+  bool CadenceChanged(int64_t interval, Subject* subject) const;
   void JudgeSubject(const StepView& view, Subject* subject);
 };
 

@@ -93,9 +93,7 @@ void SeriesJudge::Settle(Transition transition, const SampleDetector::Sample& sa
     }
     return;
   }
-  if (transition == Transition::kReleased) window_.Clear();
-  const bool ended = transition == Transition::kResolved || transition == Transition::kReleased;
-  if (ended) detector_->Ended(transition == Transition::kReleased);
+  if (transition == Transition::kResolved) detector_->Ended();
   // What ended without firing was noise: without it the spread would be too small.
   for (const Held& held : held_) window_.Accept(spec, held.step, held.value);
   held_.clear();
@@ -122,6 +120,11 @@ void SeriesJudge::Rebase() {
   frozen_.reset();
   held_.clear();
   breaching_ = false;
+}
+
+void SeriesJudge::Accept() {
+  machine_ = MachineState();
+  Rebase();
 }
 
 void SeriesJudge::Resume(int64_t step) {

@@ -32,6 +32,8 @@ class SeriesJudge {
 
   // Another regime: forgets the past unless it is firing.
   void Rebase();
+  // The same, firing or not: what is now is healthy.
+  void Accept();
   // A new attempt begins at `step`.
   void Resume(int64_t step);
   // A value of an earlier attempt at a step that this one has yet to reach.

@@ -19,14 +19,12 @@ Transition AdvanceFiring(const MachineParams& params, int64_t step, Judgement ju
   } else {
     ++state->samples_since_breach;
   }
-  const bool released =
-      params.release_samples > 0 && state->firing_samples >= params.release_samples;
   const bool resolved =
       state->clear_run >= params.clear_samples &&
       Reached(params.keep_firing_for, step - state->last_breach_step, state->samples_since_breach);
-  if (!released && !resolved) return Transition::kNone;
+  if (!resolved) return Transition::kNone;
   *state = MachineState();
-  return resolved ? Transition::kResolved : Transition::kReleased;
+  return Transition::kResolved;
 }
 
 }  // namespace

@@ -24,8 +24,6 @@ struct MachineParams {
   Length pending_for = {};      // and at least this long after the first of them
   int clear_samples = 1;        // clear samples in a row that end it ...
   Length keep_firing_for = {};  // ... and at least this long after the last breach
-  int release_samples =
-      0;  // ends after so many samples whatever they are: the new level is accepted
 };
 
 enum class Phase : uint8_t { kInactive = 0, kPending = 1, kFiring = 2 };
@@ -60,7 +58,6 @@ enum class Transition : uint8_t {
   kFired,       // from inactive or pending
   kFalseStart,  // pending ended without firing
   kResolved,
-  kReleased,  // firing ended because it lasted too long
 };
 
 Transition Advance(const MachineParams& params, int64_t step, Judgement judgement,

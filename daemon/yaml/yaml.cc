@@ -204,6 +204,10 @@ YamlNode YamlNode::Get(absl::string_view key) const {
   return YamlNode(tree_, &value, value_, value.name);
 }
 
+bool YamlNode::Has(absl::string_view key) const {
+  return is_map() && std::find(value_->keys.begin(), value_->keys.end(), key) != value_->keys.end();
+}
+
 YamlNode YamlNode::Require(absl::string_view key) const {
   YamlNode node = Get(key);
   if (is_map() && !node.present()) {

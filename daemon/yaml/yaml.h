@@ -57,6 +57,9 @@ class YamlNode {
   // errors of status(). Both record an error when this is no map; Require also when the key is
   // missing.
   YamlNode Get(absl::string_view key) const;
+  // Whether a map has the key. Asks for nothing: for keys that are gone, so that no list names
+  // them.
+  bool Has(absl::string_view key) const;
   YamlNode Require(absl::string_view key) const;
   // All entries in file order, any key being allowed: labels and the like.
   std::vector<std::pair<std::string, YamlNode>> Entries() const;

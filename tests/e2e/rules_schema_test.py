@@ -150,7 +150,7 @@ class KeysTest(unittest.TestCase):
                 self.assertEqual(allowed_keys(document({**RULE, key: {"zzz": "1"}})),
                                  set(DEFINITIONS[key]["properties"]))
         for name, key, inside in (("non_finite", "ranks", "ranks"),
-                                  ("spike_budget", "spike", "spike")):
+                                  ("spike_budget", "spike", "spike_limit")):
             rule = with_detector(name)
             rule[name][key] = {"zzz": 1}
             self.assertEqual(allowed_keys(document(rule)), set(DEFINITIONS[inside]["properties"]))

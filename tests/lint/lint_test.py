@@ -145,11 +145,6 @@ class Namespaces(unittest.TestCase):
                 self.assertEqual(len(self.findings(name, f"namespace {space} {{", inside,
                                                    f"}}  // namespace {space}")), 1, f"{name} {space}")
 
-    def test_a_librarys_namespace_is_open_to_listed_files_only(self):
-        for name, count in [("tests/support/tsan_grpc.cc", 0), ("tests/support/temp_dir.cc", 1)]:
-            self.assertEqual(len(self.findings(name, "namespace grpc::internal {", "int F();",
-                                               "}  // namespace grpc::internal")), count, name)
-
     def test_forward_declarations_of_others_and_inner_namespaces_are_none(self):
         self.assertEqual(self.findings("daemon/rules/rate_limit.h", "namespace foreshock::base {",
                                        "class Archive;", "}  // namespace foreshock::base"), [])

@@ -46,7 +46,7 @@ class Cusum final : public SampleDetector {
   void Resume(int64_t /*step*/, bool firing) override {
     if (!firing) Zero();
   }
-  void Ended(bool /*released*/) override { Zero(); }
+  void Ended() override { Zero(); }
 
   void Save(rules::SeriesState* state) const override {
     state->set_cusum_up(up_.value);

@@ -36,9 +36,6 @@ class LevelShift final : public SampleDetector {
   void Resume(int64_t step, bool /*firing*/) override {
     while (!kept_.empty() && kept_.back().step >= step) kept_.pop_back();
   }
-  void Ended(bool released) override {
-    if (released) kept_.clear();
-  }
   void Fields(base::Archive* archive) override { archive->Take(&kept_); }
 
  private:

@@ -51,6 +51,9 @@ struct Spec {
   // Compares with the steps of an earlier attempt that the newest one has yet to reach.
   static constexpr bool kComparesAttempts = false;
 
+  // Judges in the warm-up too, unless the rule says otherwise.
+  static constexpr bool kJudgedFromTheStart = false;
+
   // Towards which side the worst of several series lies.
   Side side() const { return Side::kAbove; }
   // The limit that may be moved to make the rule more or less sensitive.

@@ -43,9 +43,6 @@ class SpikeBudget final : public SampleDetector {
   void Resume(int64_t step, bool /*firing*/) override {
     while (!judged_.empty() && judged_.back().step >= step) judged_.pop_back();
   }
-  void Ended(bool released) override {
-    if (released) judged_.clear();
-  }
   void Fields(base::Archive* archive) override { archive->Take(&judged_); }
 
  private:

@@ -43,7 +43,7 @@ TEST(EvaluatorTest, ThresholdWithHysteresis) {
 TEST(EvaluatorTest, RelativeDropAgainstALaggedBaselineThatTheFaultDoesNotEnter) {
   TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95, clear: 0.98}",
                        "baseline: {kind: trailing, samples: 10, lag: 3, min_samples: 4}",
-                       "hits: 3 of 3", "clear_samples: 2", "release_samples: 50"}));
+                       "hits: 3 of 3", "clear_samples: 2"}));
   for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
   for (int i = 20; i < 40; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
   for (int i = 40; i < 50; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
@@ -53,12 +53,15 @@ TEST(EvaluatorTest, RelativeDropAgainstALaggedBaselineThatTheFaultDoesNotEnter) 
   EXPECT_EQ(run.rows[0].alert().summary(), "Since step 22: train.x is 0.5, baseline 1 (-50.0 %)");
 }
 
-TEST(EvaluatorTest, ALastingLevelIsAcceptedInTheEnd) {
-  TestRun run(OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
-                       "baseline: {samples: 10, lag: 1, min_samples: 4}", "release_samples: 30"}));
-  for (int i = 0; i < 20; ++i) run.Step(i, {MakeSample("train.x", 1.0)});
-  for (int i = 20; i < 200; ++i) run.Step(i, {MakeSample("train.x", 0.5)});
-  EXPECT_THAT(run.seen, ElementsAre("20 r firing", "50 r resolved"));
+TEST(EvaluatorTest, ALastingLevelIsToldUntilItIsBackOrDeclared) {
+  const std::string rule = OneRule({"indicator: train.x", "relative_drop: {below: 0.95}",
+                                    "baseline: {samples: 10, lag: 1, min_samples: 4}"});
+  TestRun told(rule);
+  for (int i = 0; i < 20; ++i) told.Step(i, {MakeSample("train.x", 1.0)});
+  for (int i = 20; i < 5000; ++i) told.Step(i, {MakeSample("train.x", 0.5)});
+  EXPECT_THAT(told.seen, ElementsAre("20 r firing"));
+  told.Step(5000, {MakeSample("train.x", 1.0)});
+  EXPECT_THAT(told.seen, ElementsAre("20 r firing", "5000 r resolved"));
 }
 
 TEST(EvaluatorTest, RobustZOfTheLogarithm) {

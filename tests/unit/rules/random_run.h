@@ -36,7 +36,6 @@ groups:
         baseline: {samples: 10, lag: 3, min_samples: 4}
         hits: 3 of 3
         clear_samples: 2
-        release_samples: 25
       - alert: anchored
         indicator: train.x
         smooth: {median: 4}
@@ -47,7 +46,6 @@ groups:
         indicator: train.x
         robust_z: {outside: 5, clear: 2, log: true}
         baseline: {samples: 20, lag: 2, min_samples: 8}
-        release_samples: 12
       - alert: cusum
         indicator: train.x
         cusum: {outside: 6, slack: 0.5, clear: 2}
@@ -56,7 +54,6 @@ groups:
         indicator: train.x
         level_shift: {outside: 4, samples: 6, clear: 2}
         baseline: {samples: 20, min_samples: 6}
-        release_samples: 30
       - alert: slope
         indicator: train.x
         slope: {above: 10, per: 1000 steps, samples: 12, min_samples: 8, min_z: 2}
@@ -68,7 +65,6 @@ groups:
         indicator: train.x
         spike_budget: {spike: {outside: 6}, share: 10%, of: 20 samples, clear: 5%}
         baseline: {kind: anchored, samples: 10, min_samples: 4}
-        release_samples: 40
       - alert: quiet
         indicator: attn.delta2.entropy_ratio_l1
         aggregate: mean
@@ -94,6 +90,31 @@ groups:
         indicator: train.x
         continuity: {outside: 0.3, within: 100 steps, min_z: 0, clear: 0.2}
         baseline: {samples: 30, min_samples: 8}
+      - alert: lost
+        indicator: train.x
+        level: {rise: 0.05, noises: 3}
+        accept_while: improves
+      - alert: promised
+        indicator: train.x
+        level: {rise: 0.2, noises: 3}
+        promise: 1000 samples
+      - alert: improves
+        indicator: train.x
+        level: {fall: 0.2, noises: 3, accept_after: 20}
+      - alert: worse
+        indicator: attn.delta2.entropy_ratio_l1
+        aggregate: mean
+        best_so_far: {fall: 0.1, noises: 2}
+      - alert: drifts
+        indicator: train.x
+        drift: {rise: 0.3}
+        rebase_on: [cadence]
+      - alert: single
+        indicator: train.x
+        spike: {rise: 0.3, noises: 5}
+      - alert: repeats
+        indicator: train.x
+        frozen: {samples: 3}
       - alert: nonfinite_gradient
         non_finite: {names: ["grad*"], scope: run}
         clear_samples: 4

@@ -163,9 +163,9 @@ std::string KnownMemory() {
 // that what older programs remembered is not misread.
 TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
-  EXPECT_EQ(static_cast<int>(memory[0]), 2);
-  EXPECT_EQ(memory.size(), 8376u);
-  EXPECT_EQ(base::StableHash(memory), 12050397627370514627u);
+  EXPECT_EQ(static_cast<int>(memory[0]), 3);
+  EXPECT_EQ(memory.size(), 15222u);
+  EXPECT_EQ(base::StableHash(memory), 8562700941600024325u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

@@ -48,11 +48,54 @@ TEST(RuleSetTest, TheDefaultPackLoads) {
     }
   }
   // What may wake somebody up, whatever the evidence.
-  EXPECT_THAT(critical,
-              UnorderedElementsAre("nonfinite_rank", "unknown_nonfinite", "unknown_loss_scale"));
+  EXPECT_THAT(critical, UnorderedElementsAre("nonfinite_rank", "hang", "unknown_nonfinite",
+                                             "unknown_loss_zero", "unknown_loss_scale"));
 }
 
 // The fault ids that a label may have, each with a signature and a page that says what to do.
+TEST(RuleSetTest, AKeyThatIsGoneSaysWhatEndsAnAlert) {
+  const auto rules =
+      ParseRules("old.yaml",
+                 "groups:\n"
+                 "  - name: g\n"
+                 "    defaults: {release_samples: 200, labels: {severity: info}}\n"
+                 "    rules:\n"
+                 "      - {alert: a, indicator: train.loss, threshold: {above: 1}}\n");
+  EXPECT_THAT(
+      std::string(rules.status().message()),
+      ::testing::HasSubstr("old.yaml:3:33: `release_samples` is gone: no alert ends because "
+                           "time has passed"));
+}
+
+TEST(RuleSetTest, ARuleThatIsAcceptedWhileAnUnknownOneFiresIsAnError) {
+  const auto rules =
+      ParseRules("r.yaml",
+                 "groups:\n"
+                 "  - name: g\n"
+                 "    defaults: {labels: {severity: info}}\n"
+                 "    rules:\n"
+                 "      - {alert: falls, indicator: train.loss, level: {fall: 0.1}}\n"
+                 "      - alert: a\n"
+                 "        indicator: train.grad_norm\n"
+                 "        level: {rise: 1}\n"
+                 "        accept_while: fals\n"
+                 "      - {alert: b, indicator: train.loss, level: {fall: 1}}\n"
+                 "      - {alert: c, indicator: train.loss, level: {}}\n"
+                 "      - alert: d\n"
+                 "        indicator: train.loss\n"
+                 "        level: {rise: 1}\n"
+                 "        promise: 20 steps\n");
+  EXPECT_EQ(
+      std::string(rules.status().message()),
+      "r.yaml:9:23: unknown rule fals; did you mean falls?\n"
+      "r.yaml:10:57: `fall` is 1; less than 1 is allowed: a positive series cannot lose all of "
+      "it\n"
+      "r.yaml:11:50: exactly one of rise, fall is expected: how far from what it was, for "
+      "example `rise: 0.05` for five percent or `rise: 1` for a doubling\n"
+      "r.yaml:15:18: the promise 20 steps is not allowed; write in how many samples at most one "
+      "start may be false, at least 100, for example \"100000 samples\"");
+}
+
 TEST(RuleSetTest, EveryFaultHasASignatureARunbookAndAStatedConfidence) {
   const std::string file = FORESHOCK_SOURCE_DIR "/rules/signatures.yaml";
   const std::vector<std::string> files = {FORESHOCK_SOURCE_DIR "/rules/default.yaml", file};
@@ -73,7 +116,7 @@ TEST(RuleSetTest, EveryFaultHasASignatureARunbookAndAStatedConfidence) {
                           "low_precision_attention", "learning_rate_too_high", "combined",
                           "logit_growth", "router_collapse", "dead_experts", "nonfinite_rank",
                           "data_batch", "optimizer_fault", "resume_fault", "actor_update_omitted",
-                          "train_infer_mismatch", "unknown"));
+                          "train_infer_mismatch", "reward_collapse", "hang", "unknown"));
   const std::string text = ReadFile(file);
   const auto count = [&text](const std::string& line) {
     size_t n = 0;

@@ -52,11 +52,7 @@ class ReferenceSeries {
       }
       return transition;
     }
-    if (transition == Transition::kReleased) {
-      accepted_.clear();
-      kept_.clear();
-    }
-    if (transition == Transition::kResolved || transition == Transition::kReleased) zs_.clear();
+    if (transition == Transition::kResolved) zs_.clear();
     for (const Sample& held : held_) Accept(held);
     held_.clear();
     frozen_.reset();

@@ -36,7 +36,6 @@ TEST_P(SeriesWalkTest, AgreesWithTheReference) {
     std::vector<std::string> keys = {"indicator: train.x", GetParam().detector};
     if (GetParam().baseline[0] != '\0') {
       keys.push_back(absl::StrCat("baseline: ", GetParam().baseline));
-      keys.push_back(absl::StrCat("release_samples: ", draw(20, 200)));
     }
     const int of = draw(1, 4);
     keys.push_back(absl::StrCat("hits: ", draw(1, of), " of ", of));

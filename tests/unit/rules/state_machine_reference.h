@@ -74,14 +74,12 @@ class ReferenceMachine {
                                                              : entry.step - all[last_breach].step;
     const bool resolved =
         clear_run >= params_.clear_samples && quiet >= params_.keep_firing_for.count;
-    const bool released =
-        params_.release_samples > 0 && static_cast<int>(during_.size()) >= params_.release_samples;
-    if (!resolved && !released) return Transition::kNone;
+    if (!resolved) return Transition::kNone;
     firing_ = false;
     before_.clear();
     during_.clear();
     clear_from_ = 0;
-    return resolved ? Transition::kResolved : Transition::kReleased;
+    return Transition::kResolved;
   }
 
   MachineParams params_;

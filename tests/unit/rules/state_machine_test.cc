@@ -59,8 +59,6 @@ TEST(StateMachineTest, EachSettingHasItsEffect) {
        {.keep_firing_for = {.count = 2, .in_samples = true}},
        "b_c_c",
        "FFFF-"},
-      {"released however bad it is", {.release_samples = 3}, "bbbb", "FFF-"},
-      {"it may fire again after its release", {.release_samples = 2}, "bbbb", "FF-F"},
   };
   for (const auto& test : kCases) {
     EXPECT_EQ(Phases(test.params, test.samples), test.phases) << test.what;
@@ -82,7 +80,6 @@ TEST(StateMachineTest, RandomWalksAgreeWithTheReference) {
     params.pending_for = {.count = draw(0, 6), .in_samples = draw(0, 1) == 1};
     params.clear_samples = draw(1, 4);
     params.keep_firing_for = {.count = draw(0, 8), .in_samples = draw(0, 1) == 1};
-    params.release_samples = draw(0, 3) == 0 ? draw(1, 20) : 0;
     const int breach_percent = draw(5, 95);
     MachineState state;
     ReferenceMachine reference(params);
