@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "client/cli/scalar_names.h"
 
@@ -16,8 +17,20 @@ namespace {
 
 constexpr double kStepMax = 9007199254740992.0;  // 2^53
 // The usual names, in the spelling of ScalarName, the first that is there is taken.
-constexpr std::array<absl::string_view, 6> kStepNames = {
-    "step", "global_step", "iteration", "iter", "train_global_step", "trainer_global_step"};
+constexpr std::array<absl::string_view, 14> kStepNames = {"step",
+                                                          "global_step",
+                                                          "iteration",
+                                                          "iter",
+                                                          "train_global_step",
+                                                          "trainer_global_step",
+                                                          "training_global_step",
+                                                          "current_steps",
+                                                          "global_steps",
+                                                          "train_step",
+                                                          "training_step",
+                                                          "trainer_step",
+                                                          "steps",
+                                                          "num_updates"};
 constexpr std::array<absl::string_view, 3> kTimeNames = {"timestamp", "wall_time", "time_unix"};
 constexpr std::array<absl::string_view, 3> kSkippedNames = {"skipped", "skipped_iterations",
                                                             "number_of_skipped_iterations"};
@@ -113,6 +126,14 @@ absl::Status LogColumns::Fill(const std::vector<LogCell>& cells, LogRow* row, si
     return absl::InvalidArgumentError(absl::StrCat("the row has no step, `", step_, "`"));
   }
   *byte = step->byte;
+  // "10/500" is step 10 of 500.
+  LogCell whole = *step;
+  const std::vector<absl::string_view> of = absl::StrSplit(step->text, '/');
+  double last = 0;
+  if (of.size() == 2 && absl::SimpleAtod(of[0], &whole.number) && absl::SimpleAtod(of[1], &last)) {
+    whole.kind = LogCell::Kind::kNumber;
+    step = &whole;
+  }
   if (step->kind != LogCell::Kind::kNumber || !(step->number >= 0 && step->number <= kStepMax) ||
       step->number != std::floor(step->number)) {
     return absl::InvalidArgumentError(absl::StrCat(

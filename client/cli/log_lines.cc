@@ -40,6 +40,21 @@ absl::StatusOr<bool> LogLines::Next() {
   return true;
 }
 
+absl::StatusOr<std::string> LogLines::Rest() {
+  std::string rest = chunk_.substr(used_);
+  used_ = chunk_.size();
+  std::string piece(1u << 20, '\0');
+  while (true) {
+    FORESHOCK_ASSIGN_OR_RETURN(const size_t got, file_.Read(piece.data(), piece.size()));
+    if (got == 0) return rest;
+    if (rest.size() + got > kRestBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat(path(), ": longer than ", kRestBytesMax,
+                                                     " bytes; write one object a line instead"));
+    }
+    rest.append(piece, 0, got);
+  }
+}
+
 std::string LogLines::At(uint64_t line, size_t byte) const {
   return absl::StrCat(path(), ":", line, ":", byte + 1);
 }

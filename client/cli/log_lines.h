@@ -19,6 +19,9 @@ class LogLines {
   // says.
   absl::StatusOr<bool> Next();
 
+  // All that Next() has not given yet, at once. Errors: also more than kRestBytesMax.
+  absl::StatusOr<std::string> Rest();
+
   const std::string& line() const { return line_; }
   bool cut() const { return cut_; }
   uint64_t number() const { return number_; }  // of line(), from 1
@@ -31,6 +34,7 @@ class LogLines {
   uint64_t bytes_total() const { return file_.size(); }  // 0: not known
 
   static constexpr size_t kLineBytesMax = 1u << 20;
+  static constexpr size_t kRestBytesMax = 256u << 20;
 
  private:
   capture::InputFile file_;

@@ -35,7 +35,14 @@ absl::Status RefuseWhatIsNoLog(const std::string& path, absl::string_view front)
 
 LogFormat FormatOf(const std::string& path, absl::string_view front, const LogOptions& options) {
   const absl::string_view text = absl::StripLeadingAsciiWhitespace(front);
-  if (absl::StartsWith(text, "{")) return LogFormat::kJsonl;
+  if (absl::StartsWith(text, "[")) return LogFormat::kJson;
+  if (absl::StartsWith(text, "{")) {
+    // A document begins with a lone brace, or holds its rows in the first line.
+    const absl::string_view first = absl::StripAsciiWhitespace(text.substr(0, text.find('\n')));
+    const bool document = first == "{" || absl::EndsWithIgnoreCase(path, ".json") ||
+                          absl::StartsWith(first, "{\"log_history\"");
+    return document ? LogFormat::kJson : LogFormat::kJsonl;
+  }
   if (absl::EndsWithIgnoreCase(path, ".csv")) return LogFormat::kCsv;
   const std::vector<absl::string_view> header =
       absl::StrSplit(text.substr(0, text.find('\n')), ',');
@@ -68,6 +75,7 @@ absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& pa
   LogLines lines(std::move(file));
   if (format == LogFormat::kMegatron) return NewMegatronReader(std::move(lines), notes);
   if (format == LogFormat::kJsonl) return NewJsonlLogReader(std::move(lines), options, notes);
+  if (format == LogFormat::kJson) return NewJsonLogReader(std::move(lines), options, notes);
   return NewCsvReader(std::move(lines), options, notes);
 }
 

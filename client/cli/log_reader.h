@@ -24,7 +24,7 @@
 
 namespace foreshock::cli {
 
-enum class LogFormat { kAuto, kMegatron, kJsonl, kCsv };
+enum class LogFormat { kAuto, kMegatron, kJsonl, kJson, kCsv };
 
 struct LogOptions {
   LogFormat format = LogFormat::kAuto;

@@ -12,15 +12,24 @@ namespace {
 
 constexpr ColumnAlias kAliases[] = {
     {"lm_loss", "loss"},
+    {"ce_loss", "loss"},
+    {"global_avg_loss", "loss"},
+    {"loss_step", "loss"},
+    {"loss_mean", "loss"},
     {"training_loss", "loss"},
     {"loss_train", "loss"},
     {"lm_loss_training_lm_loss", "loss"},
     {"gradient_norm", "grad_norm"},
+    {"total_grad_norm", "grad_norm"},
+    {"grad_norm_total", "grad_norm"},
+    {"grad_norm_mean", "grad_norm"},
     {"gradnorm", "grad_norm"},
     {"global_grad_norm", "grad_norm"},
     {"grad_norm_grad_norm", "grad_norm"},
     {"actor_grad_norm", "grad_norm"},
     {"learning_rate", "lr"},
+    {"lr_group_0", "lr"},
+    {"lr_mean", "lr"},
     {"learning_rate_learning_rate", "lr"},
     {"actor_lr", "lr"},
     {"load_balancing_loss", "aux_loss"},
@@ -30,8 +39,11 @@ constexpr ColumnAlias kAliases[] = {
     {"loss_scale_loss_scale", "loss_scale"},
     {"tokens_per_step", "tokens"},
     {"actor_entropy", "policy_entropy"},
+    {"entropy", "policy_entropy"},
     {"critic_rewards_mean", "reward_mean"},
     {"reward", "reward_mean"},
+    {"rewards_mean", "reward_mean"},
+    {"mean_reward", "reward_mean"},
     {"actor_pg_clipfrac", "clip_fraction"},
     {"clip_ratio", "clip_fraction"},
     {"clipfrac", "clip_fraction"},
@@ -39,7 +51,8 @@ constexpr ColumnAlias kAliases[] = {
     {"number_of_nan_iterations", "nan_iterations"},
 };
 // Prefixes that say what is understood.
-constexpr std::array<absl::string_view, 2> kTrainPrefixes = {"train_", "training_"};
+constexpr std::array<absl::string_view, 8> kTrainPrefixes = {
+    "train_", "training_", "data_", "learning_", "optim_", "loss_metrics_", "trainer_", "metrics_"};
 // What the daemon knows without a prefix, so that train/grad_norm is grad_norm.
 constexpr std::array<absl::string_view, 17> kCanonical = {
     "loss",      "grad_norm",      "grad_norm_q", "grad_norm_k", "grad_norm_router",

@@ -213,6 +213,7 @@ void AddImport(CLI::App& app, Program& program) {
   static const std::map<std::string, LogFormat> kFormats = {{"auto", LogFormat::kAuto},
                                                             {"megatron", LogFormat::kMegatron},
                                                             {"jsonl", LogFormat::kJsonl},
+                                                            {"json", LogFormat::kJson},
                                                             {"csv", LogFormat::kCsv}};
   auto arguments = std::make_shared<ImportArguments>();
   CLI::App* verb =
@@ -223,7 +224,7 @@ void AddImport(CLI::App& app, Program& program) {
       ->required()
       ->type_name("OUT.fscap|OUT.jsonl");
   verb->add_option("--format", arguments->log.format,
-                   "auto (by the content), megatron, jsonl or csv")
+                   "auto (by the content), megatron, jsonl, json or csv")
       ->transform(CLI::CheckedTransformer(kFormats, CLI::ignore_case).description(""))
       ->type_name("FORMAT")
       ->default_str("auto");

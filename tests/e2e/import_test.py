@@ -178,7 +178,7 @@ class Import(unittest.TestCase):
              "no `Steps` among `Step`, `train loss`"),
             ([file("words.txt", "nothing\nto see\n"), "-w", out], 1,
              "no row with a step and a number"),
-            ([file("pretty.json", '{\n  "step": 1\n}\n'), "-w", out], 1, "pretty.json:1:2: no JSON"),
+            ([file("pretty.json", '{\n  "step": 1\n}\n'), "-w", out], 1, "pretty.json: a JSON document without rows"),
             ([file("quote.csv", 'step,loss\n1,2\n2,a"b\n'), "-w", out], 1, "quote.csv:3:4: "),
             ([file("events.out.tfevents.17.host", "x"), "-w", out], 1, "TensorBoard event file"),
             ([ROOT / "tests/data/captures/h_const_101.fscap", "-w", out], 1, "a capture already"),

@@ -134,16 +134,45 @@ TEST_F(ImportTest, JsonlObjectsAreFlattenedAndNonFiniteWordsRead) {
       "{\"step\": 3, \"none\": null, \"list\": [1, 2], \"digits\": \"12\"}\r\n");
   EXPECT_EQ(log.error, "");
   EXPECT_EQ(log.format, "JSONL");
-  EXPECT_THAT(log.rows,
-              ElementsAre("1: train/loss=2.5 train/ok=1", "2: loss=nan a=-inf b=inf", "3: "));
+  EXPECT_THAT(log.rows, ElementsAre("1: train/loss=2.5 train/ok=1", "2: loss=nan a=-inf b=inf",
+                                    "3: digits=12"));
   EXPECT_EQ(log.raw[0].time_unix_ns, 1772373751'250'000'000);
   EXPECT_EQ(log.notes.not_understood, 1u);
   EXPECT_THAT(log.notes.first_not_understood,
               AllOf(HasSubstr("m.jsonl:1:1: there is no step"), HasSubstr("`config/lr`, `name`"),
                     HasSubstr("--step-key")));
-  EXPECT_THAT(log.notes.skipped, ElementsAre(Pair("digits", "`12` is no number"),
-                                             Pair("list", "an array; allowed are numbers"),
+  EXPECT_THAT(log.notes.skipped, ElementsAre(Pair("list", "an array; allowed are numbers"),
                                              Pair("text", "`NaN \" Infinity` is no number")));
+}
+
+TEST_F(ImportTest, AJsonDocumentIsReadRowByRowWithItsNonFiniteWords) {
+  const ReadLog log = Read("trainer_state.json",
+                           "{\n \"best_metric\": null,\n \"log_history\": [\n"
+                           "  {\"step\": 10, \"loss\": 2.5, \"epoch\": 0.1},\n"
+                           "  {\"step\": 10, \"eval_loss\": 2.25},\n"
+                           "  {\"step\": 20, \"loss\": NaN},\n"
+                           "  {\"loss\": 1},\n"
+                           "  {\"step\": 20, \"train_runtime\": 12.5, \"train_loss\": 2.0}]}\n");
+  EXPECT_EQ(log.error, "");
+  EXPECT_EQ(log.format, "JSON");
+  EXPECT_THAT(log.rows, ElementsAre("10: loss=2.5 epoch=0.1 eval_loss=2.25", "20: loss=nan"));
+  EXPECT_EQ(log.notes.not_understood, 1u);
+  EXPECT_THAT(log.notes.first_not_understood,
+              AllOf(HasSubstr("trainer_state.json: row 4: "), HasSubstr("no step")));
+  EXPECT_THAT(Read("list.json", "[{\"step\": 1, \"loss\": 3}]").rows, ElementsAre("1: loss=3"));
+  EXPECT_THAT(
+      Read("config.json", "{\"layers\": 3}").error,
+      AllOf(HasSubstr("config.json: a JSON document without rows"), HasSubstr("log_history")));
+  EXPECT_THAT(Read("cut.json", "{\"log_history\": [{\"step\": 1").error,
+              HasSubstr("cut.json: no JSON: "));
+}
+
+TEST_F(ImportTest, AStepMayBeWrittenAsOneOfMany) {
+  const ReadLog log = Read("m.jsonl",
+                           "{\"current_steps\": \"10/500\", \"loss\": \"1.25\"}\n"
+                           "{\"current_steps\": \"a/500\", \"loss\": 1}\n");
+  EXPECT_THAT(log.rows, ElementsAre("10: loss=1.25"));
+  EXPECT_THAT(log.notes.first_not_understood, HasSubstr("`a/500`"));
 }
 
 TEST_F(ImportTest, JsonlLinesThatAreNoRowAreNamedByPlaceAndPassedOver) {
@@ -260,6 +289,7 @@ TEST_F(ImportTest, EveryPrefixOfAFileIsReadOrRefusedWithAPlace) {
 
 TEST_F(ImportTest, FormatIsToldByContentUnlessSaid) {
   EXPECT_EQ(Read("a.txt", "\n {\"step\": 1}").format, "JSONL");
+  EXPECT_EQ(Read("a.txt", "[{\"step\": 1}]").format, "JSON");
   EXPECT_EQ(Read("a.txt", "loss, step\n1,2").format, "CSV");
   EXPECT_EQ(Read("a.txt", "loss,n\n1,2", {.step_key = "n"}).format, "CSV");
   EXPECT_EQ(Read("a.txt", "loss,lr\n1,2").format, "Megatron-LM log");
