@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/notify/delivery.h"
 #include "daemon/notify/text.h"
 
 namespace foreshock::notify {
@@ -15,11 +16,11 @@ namespace {
 using Json = nlohmann::json;
 using Labels = std::map<std::string, std::string>;
 
-// What fires is taken for over after so many intervals without a word of it.
+// Alertmanager takes an alert for over after so many intervals in which nobody shows it.
 constexpr int kEndsAfterResends = 4;
 
-// Alertmanager knows an alert by its labels: only what never changes while the alert goes on.
-// Whatever else is to be said stands in the annotations.
+// Alertmanager knows an alert by its labels, so they never change while the alert fires. All else
+// is in the annotations.
 Labels LabelsOf(const v1::Alert& alert, const std::string& severity) {
   Labels labels;
   for (const auto& [name, value] : alert.labels()) {
@@ -62,7 +63,7 @@ std::string TimeText(absl::Time time) {
 }  // namespace
 
 SendResult AlertmanagerNotifier::Send(const Message& message) {
-  // By labels: what fires beats what has ended under the same name, and of those the newest.
+  // By labels. Among alerts of the same labels one that fires goes first, then the newest.
   struct Entry {
     bool firing = false;
     int64_t started_unix_ns = 0;
@@ -92,7 +93,7 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
     add(*row, alert.severity(), /*firing=*/!over.has_value(),
         over.has_value() ? std::min(message.now, *over)
                          : message.now + kEndsAfterResends * options_.resend);
-    // The severity is part of the name: under the one before it ended when it rose.
+    // The severity is a label, so the alert of the lower severity ended when it rose.
     const model::Delivery* const delivery = FindDelivery(*row, options_.notifier);
     for (int i = 0; delivery != nullptr && i < delivery->told_size(); ++i) {
       if (delivery->told(i).severity() == alert.severity()) continue;

@@ -1,5 +1,5 @@
-// Tells one replica of Alertmanager, by POST /api/v2/alerts. It is told the state: what fires again
-// and again, with an end a few intervals ahead, and what has ended for a while.
+// Shows the state to one replica of Alertmanager, by POST /api/v2/alerts: an alert that fires with
+// an end a few intervals ahead, and for a while an alert that is over with its end.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class AlertmanagerNotifier final : public Notifier {
     std::string bearer_token{};  // may be empty
     absl::Duration resend = absl::Minutes(1);
     std::string external_url{};  // of the daemon
-    std::string notifier{};      // its name, as in the deliveries of a row
+    std::string notifier{};      // its name in the deliveries of rows
   };
   AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster)
       : options_(std::move(options)), poster_(std::move(poster)) {}

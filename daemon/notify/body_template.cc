@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 using Data = kainjow::mustache::data;
 using Mustache = kainjow::mustache::mustache;
 
-// A text as it stands between the quotes of a JSON string.
+// A text as JSON writes it between the quotes of a string.
 std::string Escaped(const std::string& text) {
   const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
   return quoted.substr(1, quoted.size() - 2);
@@ -42,7 +42,7 @@ Data ToData(const Json& json) {
     case Json::value_t::array: {
       Data list(Data::type::list);
       for (size_t i = 0; i < json.size(); ++i) {
-        // The analyzer loses sight of Data's unique_ptr when it is returned.
+        // The analyzer does not see that Data's unique_ptr survives the return.
         Data element = ToData(json[i]);  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks)
         if (json[i].is_object()) {
           element.set("first", Data(i == 0));
@@ -65,7 +65,7 @@ Data ToData(const Json& json) {
   }
 }
 
-// ---- What is known of the message.
+// ---- The names that a message has.
 
 void AddFields(const google::protobuf::Descriptor& message, std::set<std::string>* names) {
   for (int i = 0; i < message.field_count(); ++i) {
@@ -86,12 +86,12 @@ const std::set<std::string>& KnownNames() {
   return names;
 }
 
-// "" or what is wrong with the name. The keys of labels are anybody's.
+// "" or what is wrong with the name. Labels may have any key.
 std::string CheckName(const std::string& name) {
   if (name == ".") return "";
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(name, '.'))) {
     if (!KnownNames().contains(part)) {
-      return absl::StrCat("'", part, "' is nothing that a message has; it has ",
+      return absl::StrCat("a message has no '", part, "'; it has ",
                           absl::StrJoin(KnownNames(), ", "));
     }
     if (part == "labels") break;
@@ -99,7 +99,7 @@ std::string CheckName(const std::string& name) {
   return "";
 }
 
-// Every tag that needs a look: the library takes unknown names for empty ones.
+// The first wrong tag. The library takes unknown names for empty ones.
 struct Problem {
   size_t at = 0;
   std::string what;
@@ -148,7 +148,7 @@ absl::Status ErrorAt(const std::string& name, const std::string& text, const Pro
   return absl::InvalidArgumentError(absl::StrCat(name, ":", line, ":", column, ": ", problem.what));
 }
 
-// A message with two alerts, one of them full, the other bare.
+// A message with two alerts: one has all fields, the other only the required ones.
 Json Example() {
   const Json full = {{"id", "1f0c"},
                      {"run", "exp-42"},
@@ -207,8 +207,8 @@ absl::StatusOr<std::unique_ptr<BodyTemplate>> BodyTemplate::Parse(const std::str
     } catch (const Json::parse_error& error) {
       return absl::InvalidArgumentError(absl::StrCat(
           name,
-          ":1:1: what comes of an example is no JSON (say content_type: text/plain if it "
-          "is not to be): ",
+          ":1:1: the body of an example is no JSON (say content_type: text/plain if it "
+          "should be none): ",
           error.what()));
     }
   }

@@ -1,12 +1,13 @@
-// The body of a webhook in a receiver's own words: a Mustache template over docs/webhook.md's JSON.
+// The body of a webhook in a receiver's own words: a Mustache template over the JSON of
+// docs/webhook.md.
 //
-//   FORESHOCK_ASSIGN_OR_RETURN(auto text, BodyTemplate::Parse("teams.mustache", file,
-//   /*json=*/true)); const std::string body = text->Render(message);
+//   FORESHOCK_ASSIGN_OR_RETURN(auto text, BodyTemplate::Parse("teams.mustache", file, true));
+//   const std::string body = text->Render(message);
 //
-// {{name}} is a value with what JSON wants escaped in a text, {{{name}}} is the bare value,
-// {{#name}}...{{/name}} is there where the value is not empty, false or absent,
-// {{^name}}...{{/name}} where it is, and for a list it is repeated. An element of a list also has
-// `first` and `last`. Partials and other delimiters are refused.
+// {{name}} is the value, escaped for a text of JSON; {{{name}}} is the bare value.
+// {{#name}}...{{/name}} shows its inside where the value is not empty, false or absent, and for a
+// list once for each element. {{^name}}...{{/name}} shows its inside everywhere else. Elements of a
+// list also have `first` and `last`. Partials and other delimiters are refused.
 #pragma once
 
 #include <memory>
@@ -22,11 +23,11 @@ class BodyTemplate {
  public:
   static constexpr size_t kBytesMax = 64u << 10;
 
-  // `name` stands for the file in messages. With `json` what comes of an example must be JSON.
-  // Errors: InvalidArgument with name:line:column: what is wrong, what is allowed.
+  // `name` names the file in messages. With `json` the body of an example must be JSON. Errors:
+  // InvalidArgument with name:line:column, what is wrong and what is allowed.
   static absl::StatusOr<std::unique_ptr<BodyTemplate>> Parse(const std::string& name,
                                                              const std::string& text, bool json);
-  // The same from a file. NotFound, PermissionDenied, InvalidArgument, naming it.
+  // The same from a file. Errors name it: NotFound, PermissionDenied, InvalidArgument.
   static absl::StatusOr<std::unique_ptr<BodyTemplate>> Read(const std::string& path, bool json);
 
   virtual ~BodyTemplate() = default;

@@ -24,7 +24,7 @@ void InitCurl() {
   FORESHOCK_CHECK(code == CURLE_OK);
 }
 
-// Takes the first kAnswerBytesMax; what is more ends the transfer.
+// Takes the first kAnswerBytesMax and ends the transfer after them.
 size_t TakeBody(char* data, size_t size, size_t count, void* user) {
   auto* body = static_cast<std::string*>(user);
   const size_t room = kAnswerBytesMax - body->size();
@@ -66,7 +66,7 @@ absl::StatusOr<HttpAnswer> HttpClient::Post(const std::string& url,
   CURL* const curl = handle_;
   curl_easy_reset(curl);
   std::unique_ptr<curl_slist, SlistDeleter> list;
-  // Not "Expect: 100-continue": it costs a round trip, and some receivers a second.
+  // "Expect: 100-continue" is off: it costs a round trip, and with some receivers a second.
   for (const std::string& header : headers) {
     list.reset(curl_slist_append(list.release(), header.c_str()));
   }
@@ -98,12 +98,12 @@ absl::StatusOr<HttpAnswer> HttpClient::Post(const std::string& url,
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error.data());
 
   const CURLcode code = curl_easy_perform(curl);
-  // The buffer ends with this call, the handle does not.
+  // The handle outlives the buffer.
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   answer.status = static_cast<int>(status);
-  // With the status line the receiver has said whether it took it, whatever befell the rest.
+  // The status line says whether the receiver took it, even if the rest of the answer is lost.
   const bool answered = status >= 200 && (code == CURLE_OK || code == CURLE_WRITE_ERROR ||
                                           code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR);
   if (!answered) {

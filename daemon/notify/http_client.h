@@ -21,16 +21,16 @@ struct HttpAnswer {
   std::string body{};            // its beginning, at most 4 KiB
 };
 
-// Used by one thread, but for Cancel. A fake stands for it in tests.
+// Used by one thread, but for Cancel. Tests put a fake in its place.
 class HttpPoster {
  public:
   virtual ~HttpPoster() = default;
-  // Unavailable when there is no answer, Cancelled after Cancel. No message has a secret.
+  // Unavailable: no answer came; Cancelled: after Cancel. No message contains a secret.
   virtual absl::StatusOr<HttpAnswer> Post(const std::string& url,
                                           const std::vector<std::string>& headers,
                                           const std::string& body) = 0;
   virtual void Cancel() {}
-  // What of an answer's body may be shown: one line, without secrets.
+  // The part of an answer's body that may be shown: one line, without secrets.
   virtual std::string Shown(const std::string& body) const { return body; }
 };
 
@@ -43,7 +43,7 @@ struct HttpClientOptions {
 
 class HttpClient final : public HttpPoster {
  public:
-  // `secrets` are blotted out of every message.
+  // Every message has "***" in place of the `secrets`.
   HttpClient(HttpClientOptions options, std::vector<std::string> secrets);
   ~HttpClient() override;
 
@@ -56,15 +56,15 @@ class HttpClient final : public HttpPoster {
   const HttpClientOptions options_;
   const std::vector<std::string> secrets_;
   std::atomic<bool> cancelled_{false};
-  void* const handle_;  // curl's; keeps connections alive
+  void* const handle_;  // libcurl's; it keeps connections open
 };
 
-// What an answer means: 2xx is taken; 408, 425, 429 and 5xx are tried again, after Retry-After
-// where it is given; anything else, redirects too, is refused for good. No answer: tried again.
+// What an answer means. 2xx: taken. 408, 425, 429, 5xx and no answer: try again, after Retry-After
+// where it is given. Anything else, redirects too: refused for good.
 SendResult ResultOf(const absl::StatusOr<HttpAnswer>& answer, const HttpPoster& poster);
 
-// "" or what is wrong with a URL that stands in the configuration in plain sight: it is absolute
-// http or https, and has neither user, query nor fragment (secrets belong into files).
+// "" or what is wrong with a URL that the configuration shows in plain sight. Allowed is an
+// absolute http or https URL without user, query and fragment: secrets belong into files.
 std::string CheckPlainUrl(const std::string& url);
 
 }  // namespace foreshock::notify

@@ -1,4 +1,4 @@
-// Writes one line per alert into the daemon's log.
+// Writes one line for each alert into the daemon's log.
 #pragma once
 
 #include "daemon/notify/notifier.h"

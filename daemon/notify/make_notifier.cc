@@ -14,7 +14,7 @@
 namespace foreshock::notify {
 namespace {
 
-// Shorter ones are no secret, and would blot out innocent words.
+// A shorter path is no secret, and would hide innocent words.
 constexpr size_t kPathWorthHiding = 8;
 
 // "" where none is configured.
@@ -31,9 +31,9 @@ absl::StatusOr<std::string> UrlOf(const NotifierOptions& options,
   if (!options.url.given()) return options.urls.empty() ? std::string() : options.urls.front();
   FORESHOCK_ASSIGN_OR_RETURN(std::string url, OptionalSecret(options.url, secrets));
   if (!absl::StartsWith(url, "http://") && !absl::StartsWith(url, "https://")) {
-    return absl::InvalidArgumentError("the secret URL has no http:// or https:// in front");
+    return absl::InvalidArgumentError("the secret URL does not begin with http:// or https://");
   }
-  // A receiver may repeat what came after its own name.
+  // A receiver's answer may repeat the path.
   const size_t path = url.find('/', url.find("://") + 3);
   if (path != std::string::npos && url.size() - path > kPathWorthHiding) {
     secrets->push_back(url.substr(path + 1));

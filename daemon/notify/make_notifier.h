@@ -1,4 +1,4 @@
-// Out of the configuration of a notifier, what tells people.
+// Makes the channels of a notifier from its configuration.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,13 @@ struct MadeChannel {
   std::unique_ptr<Notifier> notifier{};
 };
 
-// One for each URL of kAlertmanager, else one. Reads the secrets; the errors are ReadSecret's, and
-// InvalidArgument for a secret URL that is none, named by the notifier. `external_url` is the
-// daemon's, for links; may be empty.
+// One channel for each URL of kAlertmanager, else one. Reads the secrets and templates. The errors
+// name the notifier: ReadSecret's, BodyTemplate::Read's, and InvalidArgument for a secret that
+// should be a URL. `external_url` is the daemon's, for links; may be empty.
 absl::StatusOr<std::vector<MadeChannel>> MakeChannels(const NotifierOptions& options,
                                                       const std::string& external_url);
 
-// Whether MakeChannels of all of them would succeed.
+// Whether MakeChannels of all notifiers would succeed.
 absl::Status CheckNotifiers(const std::vector<NotifierOptions>& notifiers);
 
 }  // namespace foreshock::notify

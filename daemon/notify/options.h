@@ -1,4 +1,4 @@
-// What the configuration says of one notifier. docs/config.md explains the keys.
+// The configuration of one notifier. docs/config.md explains the keys.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/matcher.h"
-#include "daemon/notify/notifier.h"
 #include "daemon/notify/secret.h"
+#include "daemon/notify/severity.h"
 
 namespace foreshock::notify {
 
@@ -25,13 +25,13 @@ struct NotifierOptions {
   std::vector<base::LabelMatcher> match{};  // every one must hold
 
   // When.
-  absl::Duration group_wait{};        // so long the first alert of a message waits for others
-  int64_t messages_per_hour_max = 0;  // that something fires; 0: no limit
-  absl::Duration resend{};            // kAlertmanager: what fires is repeated so often
+  absl::Duration group_wait{};        // how long the first alert of a message waits for others
+  int64_t messages_per_hour_max = 0;  // messages that something fires; 0: no limit
+  absl::Duration resend{};            // kAlertmanager: how often the state is shown
 
-  // Where. One URL, but for kAlertmanager: every replica.
+  // Where. One URL; kAlertmanager: one for each replica.
   std::vector<std::string> urls{};
-  SecretSource url{};                             // kWebhook, kSlack: the URL, where it is a secret
+  SecretSource url{};                             // kWebhook, kSlack: a URL that is a secret
   SecretSource routing_key{};                     // kPagerDuty
   SecretSource hmac_secret{};                     // kWebhook
   SecretSource bearer_token{};                    // kAlertmanager, kWebhook

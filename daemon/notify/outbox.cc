@@ -23,10 +23,10 @@ void AddStats(const Channel& channel, std::map<std::string, Outbox::NotifierStat
   sum.last_failure = std::max(sum.last_failure, stats.last_failure);
 }
 
-// What is being sent when the notifiers are replaced may end, so that it is not sent twice.
+// A message that is being sent when the notifiers are replaced may end, so it is not sent twice.
 constexpr absl::Duration kReplaceGrace = absl::Seconds(2);
 
-// Stands in where no notifier is configured, so that alerts leave the outbox all the same.
+// Stands in where no notifier is configured, so that alerts leave the outbox.
 MadeChannel Nobody() {
   const absl::StatusOr<base::LabelMatcher> never = base::LabelMatcher::Parse("id=");
   FORESHOCK_CHECK(never.ok());
@@ -49,7 +49,7 @@ absl::Status Outbox::SetNotifiers(const std::vector<NotifierOptions>& notifiers,
     std::move(channels.begin(), channels.end(), std::back_inserter(made));
   }
   if (made.empty()) made.push_back(Nobody());
-  // What the old ones have told must be known before the new ones look at it.
+  // The new notifiers must know what the old ones told.
   const Workers old = workers();
   End(old, kReplaceGrace);
   Workers fresh;
@@ -87,9 +87,11 @@ void Outbox::Offer(const model::AlertRow& row) {
   const std::string& id = row.alert().id();
   if (!alerts_.contains(id) && alerts_.size() >= options_.alerts_max) {
     ++left_out_;
-    base::LogEvery("notify.left_out", base::LogLevel::kError, "notify",
-                   absl::StrCat("more than ", options_.alerts_max,
-                                " alerts wait or go on; the newest are told after a restart"));
+    base::LogEvery(
+        "notify.left_out", base::LogLevel::kError, "notify",
+        absl::StrCat("more than ", options_.alerts_max,
+                     " alerts fire or wait to be told; receivers hear of the newest only "
+                     "after a restart"));
     return;
   }
   Known& known = alerts_[id];
@@ -184,7 +186,7 @@ void Outbox::End(const Workers& workers, absl::Duration grace) {
 std::map<std::string, Outbox::NotifierStats> Outbox::stats() const {
   base::MutexLock lock(&mutex_);
   std::map<std::string, NotifierStats> all = past_;
-  // What waited for channels that are gone waits for nobody.
+  // Nothing waits for channels that are gone.
   for (auto& [name, stats] : all) {
     stats.pending = 0;
     stats.oldest_pending = absl::InfiniteFuture();
@@ -211,7 +213,7 @@ void Outbox::Loop(Worker* worker) {
       return;
     }
     while (!worker->woken && !worker->stopping) {
-      const absl::Duration left = next - deps_.clock->Now();
+      const absl::Duration left = next - deps_.clock->Steady();
       if (left <= absl::ZeroDuration()) break;
       if (left == absl::InfiniteDuration()) {
         worker->wakeup.Wait(&worker->mutex);
@@ -230,7 +232,7 @@ void Outbox::Wake(Worker* worker) {
 
 absl::Status Outbox::Record(const model::AlertRow& row, const model::Delivery& delivery) {
   {
-    // For channels that are made later, whether or not the store takes it now.
+    // Channels that are made later need it, even if the store does not take it now.
     base::MutexLock lock(&mutex_);
     if (const auto known = alerts_.find(row.alert().id()); known != alerts_.end()) {
       auto merged = std::make_shared<model::AlertRow>(*known->second.row);
@@ -257,7 +259,7 @@ void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) 
       TellRunEnd(run, std::nullopt);
     }
   }
-  // A newer row may be on its way: it has the last word.
+  // A newer row may be on its way: then receivers are still to be told.
   const absl::Status status = deps_.update(row.alert().run(), id, [&row](model::AlertRow* stored) {
     if (stored->alert().state() == row.alert().state() &&
         stored->alert().severity() == row.alert().severity()) {
@@ -267,7 +269,9 @@ void Outbox::Done(size_t channel, const model::AlertRow& row, uint64_t version) 
   if (!status.ok() && !absl::IsNotFound(status)) {
     base::LogEvery("notify.done", base::LogLevel::kWarning, "notify",
                    absl::StrCat("alert ", id,
-                                " stays in the outbox until the next start: ", status.message()));
+                                " cannot be marked as told; the next start looks at it "
+                                "again: ",
+                                status.message()));
   }
 }
 

@@ -1,6 +1,6 @@
-// The alerts of which someone is still to be told, and a thread for each receiver that tells them.
-// What is due is derived from the alerts' stored rows, so the store is the outbox: nothing that was
-// committed is lost, and what a receiver took is not told again, over restarts too.
+// The alerts that receivers are still to be told of, and a thread for each receiver. What is due is
+// derived from the alerts' stored rows, so the store is the outbox. A restart loses nothing that
+// was committed, and repeats nothing that a receiver took.
 //
 //   Outbox outbox({.clock = &clock, .update = update});
 //   for (row of the store with row.undelivered()) outbox.Offer(row);
@@ -35,20 +35,20 @@ namespace foreshock::notify {
 class Outbox {
  public:
   struct Options {
-    size_t alerts_max = 10'000;  // at once; more are told after a restart
+    size_t alerts_max = 10'000;  // at once; a restart tells of the others
   };
   struct Deps {
     const base::Clock* clock = nullptr;
-    // Changes the stored row of an alert and returns when that is committed. Called on the threads
-    // of the outbox, with no lock held.
+    // Changes the stored row of an alert and returns once that is committed. Called by the outbox's
+    // threads, which hold no lock.
     std::function<absl::Status(const std::string& run, const std::string& id,
                                const std::function<void(model::AlertRow*)>& change)>
         update{};
-    // Whether nobody is to be told of it now; may be unset.
+    // Whether a silence holds the alert back; may be unset.
     std::function<bool(const v1::Alert&)> silenced{};
   };
   struct NotifierStats {
-    std::map<std::string, uint64_t> results{};  // Channel::Stats, over all its receivers
+    std::map<std::string, uint64_t> results{};  // Channel::Stats, summed over its receivers
     size_t pending = 0;
     absl::Time oldest_pending = absl::InfiniteFuture();
     absl::Time last_success = absl::InfinitePast();
@@ -56,29 +56,29 @@ class Outbox {
   };
 
   Outbox(Options options, Deps deps);
-  ~Outbox();  // as Stop without a grace
+  ~Outbox();  // stops without a grace
 
-  // Replaces the notifiers, or leaves everything as it was and says why (MakeChannels). Their
-  // threads start; those of the old ones are waited for, a few seconds at most.
+  // Replaces the notifiers and starts their threads. Waits a few seconds at most for the old ones.
+  // Errors are MakeChannels'; then nothing has changed.
   absl::Status SetNotifiers(const std::vector<NotifierOptions>& notifiers,
                             const std::string& external_url);
 
-  // A committed row. Waits for nothing, so that it can be called by the writer's thread.
+  // A committed row. Waits for nothing, so the writer's thread may call it.
   void Offer(const model::AlertRow& row);
-  // The run has ended; unset: somebody speaks for it (again). What still fires in it then has left
-  // the outbox, if it had ended for long: offer it anew.
+  // The run has ended; unset: it goes on. Alerts of a run that had ended for long have left the
+  // outbox: offer those that still fire again.
   void SetRunEnd(const std::string& run, const std::optional<RunEnd>& end);
-  // The run was deleted. Who was told of an alert of it is told that it is over; a restart before
-  // that forgets to.
+  // The run was deleted. Receivers that were told of its alerts are told that they are over. A
+  // restart before that forgets it.
   void DropRun(const std::string& run);
   // A run goes on in a new attempt.
   void OfferChange(const RunChange& change);
 
-  // A silence has begun or ended: look at once what that means.
+  // A silence has begun or ended: look at once what is due now.
   void LookAgain();
 
-  // Tells what is due without waiting for company, for at most `grace`, and ends the threads. What
-  // is not told by then is told after the next start.
+  // Sends what is due for at most `grace`, without waiting for company, and ends the threads. The
+  // next start tells what is left.
   void Stop(absl::Duration grace);
 
   std::map<std::string, NotifierStats> stats() const;
@@ -88,7 +88,7 @@ class Outbox {
   struct Known {
     std::shared_ptr<const model::AlertRow> row{};
     uint64_t version = 0;
-    std::set<size_t> done{};  // channels
+    std::set<size_t> done{};  // channels that have nothing left to tell
   };
   struct Worker {
     std::unique_ptr<Channel> channel{};
@@ -121,7 +121,7 @@ class Outbox {
   uint64_t versions_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Known> alerts_ ABSL_GUARDED_BY(mutex_);  // by id
   std::map<std::string, RunEnd> run_ends_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, NotifierStats> past_ ABSL_GUARDED_BY(mutex_);  // of replaced channels
+  std::map<std::string, NotifierStats> past_ ABSL_GUARDED_BY(mutex_);  // of channels that ended
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 };
 

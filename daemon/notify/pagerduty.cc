@@ -12,8 +12,8 @@ namespace {
 using Json = nlohmann::json;
 
 // PagerDuty's own limits.
-constexpr size_t kSummaryMax = 1024;
-constexpr size_t kDetailMax = 4096;  // ours, far below 512 KB for a whole event
+constexpr size_t kPagerDutySummaryMax = 1024;
+constexpr size_t kPagerDutyDetailMax = 4096;  // ours, far below 512 KB for a whole event
 
 std::string EventTime(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
@@ -21,7 +21,8 @@ std::string EventTime(absl::Time time) {
 
 Json DetailsOf(const v1::Alert& alert) {
   Json details = Json::object();
-  for (const auto& [label, text] : Facts(alert, "")) details[label] = Shorten(text, kDetailMax);
+  for (const auto& [label, text] : Facts(alert, ""))
+    details[label] = Shorten(text, kPagerDutyDetailMax);
   details["Alert"] = alert.id();
   return details;
 }
@@ -32,13 +33,13 @@ Json PayloadOf(const Message& message) {
   Json others = Json::array();
   for (size_t i = 1; i < std::min(message.alerts.size(), kAlertsShown); ++i) {
     others.push_back(
-        Shorten(AlertLine(message.alerts[i]->alert(), MessageKind::kFiring), kDetailMax));
+        Shorten(AlertLine(message.alerts[i]->alert(), MessageKind::kFiring), kPagerDutyDetailMax));
   }
   if (!others.empty()) details["With it"] = std::move(others);
   if (message.alerts.size() > kAlertsShown) {
     details["And more"] = message.alerts.size() - kAlertsShown;
   }
-  return {{"summary", Headline(message, kSummaryMax)},
+  return {{"summary", Headline(message, kPagerDutySummaryMax)},
           {"source", alert.run()},
           {"severity", std::string(SeverityName(SeverityOf(alert)))},
           {"timestamp", EventTime(absl::FromUnixNanos(message.alerts[0]->fired_unix_ns()))},
@@ -54,7 +55,7 @@ std::string ChangeText(const RunChange& change) {
   if (change.last_step.has_value()) {
     absl::StrAppend(&text, "; the one before reached step ", *change.last_step);
   }
-  return Shorten(text, kSummaryMax);
+  return Shorten(text, kPagerDutySummaryMax);
 }
 
 }  // namespace
@@ -110,8 +111,8 @@ SendResult PagerDutyNotifier::Send(const Message& message) {
     case MessageKind::kResolved:
       event["event_action"] = "resolve";
       if (const v1::Alert& alert = message.alerts.front()->alert();
-          !EndReason(message, *message.alerts.front()).empty()) {  // else "over" says it all
-        event["payload"] = {{"summary", Headline(message, kSummaryMax)},
+          !EndReason(message, *message.alerts.front()).empty()) {
+        event["payload"] = {{"summary", Headline(message, kPagerDutySummaryMax)},
                             {"source", alert.run()},
                             {"severity", std::string(SeverityName(SeverityOf(alert)))}};
       }

@@ -1,5 +1,5 @@
-// Tells PagerDuty by its Events API v2: trigger, acknowledge, resolve under one dedup_key; and
-// change events, which it shows beside incidents and which page nobody.
+// Tells PagerDuty by its Events API v2: trigger, acknowledge and resolve under one dedup_key.
+// Change events are shown beside incidents and page nobody.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class PagerDutyNotifier final : public Notifier {
   const std::unique_ptr<HttpPoster> poster_;
 };
 
-// Where change events go when alerts go to `url`; "" if `url` does not end in /enqueue.
+// The URL of change events, given that of alerts; "" if `url` does not end in /enqueue.
 std::string ChangeUrl(const std::string& url);
 
 }  // namespace foreshock::notify

@@ -1,5 +1,5 @@
-// Secrets of notifiers: named in the configuration, read from a file or the environment when the
-// notifiers are made, and kept out of every text that leaves the process but to the receiver.
+// Secrets of notifiers. The configuration names a file or an environment variable, which is read
+// when the notifiers are made. Only the receiver gets to see the secret.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace foreshock::notify {
 
-// Where a secret stands. Value type; holds no secret itself.
+// Where a secret is. Value type; it holds no secret itself.
 struct SecretSource {
   std::string file{};
   std::string env{};
@@ -20,7 +20,7 @@ struct SecretSource {
 // over 64 KiB, with control characters), naming the source and never the content.
 absl::StatusOr<std::string> ReadSecret(const SecretSource& source);
 
-// Replaces every secret in `text` by "***": for what receivers and libraries say.
+// Replaces every secret in `text` by "***". Texts of receivers and libraries need it.
 std::string Redact(std::string text, const std::vector<std::string>& secrets);
 
 }  // namespace foreshock::notify

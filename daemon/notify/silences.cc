@@ -55,7 +55,7 @@ void Silences::Load(const model::SilencesRow& row) {
       absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text);
       if (!matcher.ok()) {
         base::LogWarning(
-            "notify", "a silence cannot be read and is void",
+            "notify", "a stored silence cannot be read; it holds nothing back",
             {{"silence", silence.id()}, {"error", std::string(matcher.status().message())}});
         entry.matchers.clear();
         break;

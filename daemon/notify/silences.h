@@ -1,4 +1,4 @@
-// The silences in force: while one lasts nobody is told of alerts that match it.
+// The silences in force: while one lasts, no receiver is told of the alerts that match it.
 //
 //   Silences silences(&clock, [&](const model::SilencesRow& row) { return store.Write(row); });
 //   silences.Load(row);
@@ -23,8 +23,8 @@
 
 namespace foreshock::notify {
 
-// What someone writes of himself or of his reasons: one line of 1 to 1 000 bytes of UTF-8; `why`
-// may be empty. InvalidArgument says what is allowed.
+// Who someone is, and his reason: one line of 1 to 1 000 bytes of UTF-8 each; `why` may be empty.
+// InvalidArgument says what is allowed.
 absl::Status CheckBy(const std::string& by);
 absl::Status CheckWhy(const std::string& why);
 
@@ -36,23 +36,23 @@ class Silences {
   static constexpr absl::Duration kLongest = absl::Hours(24 * 365);
   static constexpr absl::Duration kRemembered = absl::Hours(24 * 5);  // after its end
 
-  // Puts all of them where they survive a restart.
+  // Stores all silences, so that they survive a restart.
   using WriteFn = std::function<absl::Status(const model::SilencesRow&)>;
 
   Silences(const base::Clock* clock, WriteFn write) : clock_(clock), write_(std::move(write)) {}
 
-  // Replaces what is there. A matcher that this version cannot read never matches.
+  // Replaces all silences. One with a matcher that this version cannot read matches nothing.
   void Load(const model::SilencesRow& row);
 
-  // InvalidArgument says what is allowed, ResourceExhausted when there are too many; else what
-  // WriteFn says, and then nothing has changed.
+  // InvalidArgument says what is allowed; ResourceExhausted: too many are in force; else WriteFn's
+  // error. After an error nothing has changed.
   absl::StatusOr<v1::Silence> Add(const v1::SilenceAlertsRequest& request);
-  // NotFound names those in force.
+  // NotFound names the silences in force.
   absl::StatusOr<v1::Silence> Expire(const std::string& id);
 
-  // In force first, then the one that ends last.
+  // Those in force first, the longest first.
   std::vector<v1::Silence> List(bool expired) const;
-  // Ids of those in force that match.
+  // The ids of the silences in force that match.
   std::vector<std::string> Matching(const v1::Alert& alert) const;
 
  private:
@@ -63,7 +63,7 @@ class Silences {
   bool InForce(const v1::Silence& silence) const {
     return clock_->Now() < absl::FromUnixNanos(silence.ends_unix_ns());
   }
-  // Writes what is to be, and only then makes it so.
+  // Stores `entries`, and only then puts them in force.
   absl::Status Put(std::map<std::string, Entry> entries);
 
   const base::Clock* const clock_;

@@ -1,4 +1,5 @@
-// Posts to an incoming webhook of Slack, or of what understands the same (Mattermost, Rocket.Chat).
+// Posts to an incoming webhook of Slack, or of Mattermost or Rocket.Chat, which understand the
+// same.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What messages say, in plain words. The one place for it: every notifier takes its words here.
+// The words of messages. Every notifier takes its words here.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace foreshock::notify {
 
-// At most so many alerts of a message are described, the gravest; of the others their number.
+// A message describes at most so many alerts, the most severe, and counts the others.
 inline constexpr size_t kAlertsShown = 5;
 
 // "FIRING critical exp-42 Delta2EntropyFalls at step 460 in layers 1, 2:
@@ -19,19 +19,20 @@ inline constexpr size_t kAlertsShown = 5;
 // `end_reason`: EndReason.
 std::string AlertLine(const v1::Alert& alert, MessageKind kind, const std::string& end_reason = "");
 
-// "critical: low_precision_attention in run exp-42, layers 1, 2, since step 440 (and 2 more)". At
-// most `bytes_max`, whole characters.
+// "critical: low_precision_attention in run exp-42, layers 1, 2, since step 440 (and 2 more)": at
+// most `bytes_max` bytes, whole characters.
 std::string Headline(const Message& message, size_t bytes_max);
 
-// What of an alert someone woken at night needs, as (label, text): what, where, since, value
-// against baseline, probable fault, last healthy step, what to do, runbook, page. Nothing empty.
+// What someone who is woken at night needs of an alert, as (label, text): what, where, since when,
+// value against baseline, probable fault, last healthy step, what to do, runbook, page. No text is
+// empty.
 std::vector<std::pair<std::string, std::string>> Facts(const v1::Alert& alert,
                                                        const std::string& external_url);
 
-// "layers 0, 2, head 3, on rank 5, 'loss'"; "" if the alert says nothing of a place.
+// "layers 0, 2, head 3, rank 5, 'loss'"; "" if the alert names no place.
 std::string PlaceText(const v1::Alert& alert);
 
-// Where the page shows the run, and the alert; "" without an external_url.
+// The addresses of the page of the run and of the alert; "" without an external_url.
 std::string RunUrl(const std::string& external_url, const std::string& run);
 std::string AlertUrl(const std::string& external_url, const v1::Alert& alert);
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kSummaryMax = 1024;
+constexpr size_t kWebhookSummaryMax = 1024;
 constexpr size_t kAlertsMax = 100;  // of one message; the others are counted in `more`
 
 absl::string_view StatusName(MessageKind kind) {
@@ -32,7 +32,7 @@ absl::string_view StatusName(MessageKind kind) {
   return "";
 }
 
-// As /api/v1/alerts shows it.
+// The alert as /api/v1/alerts shows it.
 absl::StatusOr<Json> JsonOf(const v1::Alert& alert) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -86,7 +86,7 @@ SendResult WebhookNotifier::Send(const Message& message) {
                      {"group", message.group},
                      {"run", run},
                      {"run_url", RunUrl(options_.external_url, run)},
-                     {"summary", Headline(message, kSummaryMax)},
+                     {"summary", Headline(message, kWebhookSummaryMax)},
                      {"alerts", std::move(alerts)},
                      {"more", message.alerts.size() - shown}};
   const std::string body = body_template_ != nullptr

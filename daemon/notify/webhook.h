@@ -1,5 +1,5 @@
-// Posts docs/webhook.md's JSON, or what a template makes of it, to a URL of one's own, signed where
-// a secret is configured.
+// Posts the JSON of docs/webhook.md, or what a template makes of it, to a URL. Signs it where a
+// secret is configured.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class WebhookNotifier final : public Notifier {
  public:
   struct Options {
     std::string url{};
-    std::string hmac_secret{};   // may be empty: not signed
+    std::string hmac_secret{};   // empty: not signed
     std::string bearer_token{};  // may be empty
     std::string external_url{};
     std::string content_type = "application/json";

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/log.h"
-#include "daemon/notify/channel.h"
+#include "daemon/notify/retry_clock.h"
 
 namespace foreshock::remote_write {
 namespace {

@@ -275,7 +275,7 @@ class Notifiers(NotifierCase):
         checked = subprocess.run([FORESHOCKD, "--config", self.config, "--data-dir", self.directory,
                                   "--check-config"], capture_output=True, text=True, check=False)
         self.assertEqual(checked.returncode, 2)
-        self.assertIn(f"{template}:1:14: 'sumary' is nothing that a message has", checked.stderr)
+        self.assertIn(f"{template}:1:14: a message has no 'sumary'", checked.stderr)
 
     def test_secrets_are_shown_nowhere(self):
         key, path, signs, token = (f"hunter2{name}" for name in ("key", "path", "hmac", "token"))

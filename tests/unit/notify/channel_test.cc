@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "daemon/notify/delivery.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/notify/rows.h"
@@ -102,7 +102,7 @@ class ChannelTest : public ::testing::Test {
     const absl::Time now = clock_.Now();
     channel_->SetRunEnd("exp-42", RunEnd{"the run failed", now, now + absl::Minutes(15)});
   }
-  absl::Duration Turn(bool last = false) { return channel_->Turn(last) - clock_.Now(); }
+  absl::Duration Turn(bool last = false) { return channel_->Turn(last) - clock_.Steady(); }
   absl::Duration After(absl::Duration time) {
     clock_.Advance(time);
     return Turn();
@@ -271,6 +271,25 @@ TEST_F(ChannelTest, ARetryAfterIsHonoured) {
   EXPECT_EQ(receiver_.asked, 1);
   After(absl::Seconds(1));
   EXPECT_EQ(receiver_.asked, 2);
+}
+
+TEST_F(ChannelTest, WaitsAreNotChangedByWhoSetsTheClock) {
+  Make({.resend = absl::Minutes(1)});
+  Offer(Firing("a"));
+  Turn();
+  clock_.Jump(-absl::Hours(24));
+  clock_.Advance(absl::Minutes(1));
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing a"));
+  receiver_.answer = Failing();
+  clock_.Jump(absl::Hours(48));
+  clock_.Advance(absl::Minutes(1));
+  Turn();
+  EXPECT_EQ(receiver_.asked, 3);
+  clock_.Jump(-absl::Hours(48));
+  clock_.Advance(absl::Seconds(1));
+  Turn();
+  EXPECT_EQ(receiver_.asked, 4);
 }
 
 TEST_F(ChannelTest, WhatIsRefusedIsGivenUpUntilTheNextStart) {
@@ -620,38 +639,6 @@ TEST_F(ChannelTest, NewAttemptsGoToWhoWantsThemAndAreBounded) {
   Turn();
   ASSERT_EQ(receiver_.got.size(), Channel::kChangesMax);
   EXPECT_EQ(receiver_.got.front(), "attempt 12 of exp-1");
-}
-
-TEST(BackoffTest, GrowsToFiveMinutesAndIsSpread) {
-  EXPECT_EQ(Backoff(1, 1), absl::Seconds(1));
-  EXPECT_EQ(Backoff(4, 1), absl::Seconds(8));
-  EXPECT_EQ(Backoff(4, 0.5), absl::Seconds(4));
-  EXPECT_EQ(Backoff(4, 0), absl::Milliseconds(100));
-  EXPECT_EQ(Backoff(1000, 1), absl::Minutes(5));
-}
-
-TEST(MergeDeliveryTest, AddsAndNeverTakesAway) {
-  model::AlertRow row;
-  model::Delivery delivery;
-  delivery.set_notifier("n");
-  delivery.add_told()->set_severity("warning");
-  MergeDelivery(delivery, &row);
-  delivery.set_resolved(true);
-  MergeDelivery(delivery, &row);
-  ASSERT_EQ(row.deliveries_size(), 1);
-  EXPECT_EQ(row.deliveries(0).told_size(), 1);
-  delivery.set_resolved(false);
-  delivery.add_told()->set_severity("critical");
-  MergeDelivery(delivery, &row);
-  EXPECT_TRUE(row.deliveries(0).resolved());
-  EXPECT_EQ(row.deliveries(0).told_size(), 2);
-  EXPECT_EQ(FindDelivery(row, "other"), nullptr);
-}
-
-TEST(SeverityTest, IsReadAndWritten) {
-  EXPECT_EQ(ParseSeverity("critical"), Severity::kCritical);
-  EXPECT_EQ(ParseSeverity("page"), std::nullopt);
-  EXPECT_EQ(SeverityName(Severity::kWarning), "warning");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "daemon/notify/outbox.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/notify/delivery.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/notify/http_receiver.h"

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/notify/alertmanager.h"
+#include "daemon/notify/delivery.h"
 #include "daemon/notify/pagerduty.h"
 #include "daemon/notify/slack.h"
 #include "daemon/notify/webhook.h"

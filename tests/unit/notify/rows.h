@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "daemon/model/rows.pb.h"
 
 namespace foreshock::notify {
+
+inline const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 
 inline v1::Alert FullAlert() {
   v1::Alert alert;
@@ -32,7 +35,7 @@ inline v1::Alert FullAlert() {
 inline std::shared_ptr<model::AlertRow> RowOf(const v1::Alert& alert) {
   auto row = std::make_shared<model::AlertRow>();
   *row->mutable_alert() = alert;
-  row->set_fired_unix_ns(1'800'000'000'000'000'000);
+  row->set_fired_unix_ns(absl::ToUnixNanos(kNow));
   return row;
 }
 
