@@ -200,8 +200,7 @@ absl::Status App::Parts::StartPipeline(std::shared_ptr<const rules::RuleSet> rul
                      const std::function<void(model::AlertRow*)>& change) {
                 return pipeline_->UpdateAlert(run, id, /*tell=*/false, change);
               },
-          .silenced =
-              [this](const v1::Alert& alert) { return !silences_->Matching(alert).empty(); }});
+          .silenced = [this](const v1::Alert& alert) { return silences_->Longest(alert); }});
   FORESHOCK_RETURN_IF_ERROR(FillOutbox(*store_, config_.snapshot, clock_.Now(), outbox_.get()));
   snapshots_ = std::make_unique<exporter::SnapshotBuilder>(config_.snapshot, &clock_);
   listener_ = std::make_unique<AppListener>(

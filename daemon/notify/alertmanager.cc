@@ -1,5 +1,6 @@
 #include "daemon/notify/alertmanager.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/base/log.h"
 #include "daemon/notify/delivery.h"
 #include "daemon/notify/text.h"
 
@@ -14,7 +16,7 @@ namespace foreshock::notify {
 namespace {
 
 using Json = nlohmann::json;
-using Labels = std::map<std::string, std::string>;
+using Labels = AlertmanagerSilences::Labels;
 
 // Alertmanager takes an alert for over after so many intervals in which nobody shows it.
 constexpr int kEndsAfterResends = 4;
@@ -56,24 +58,43 @@ Json AnnotationsOf(const v1::Alert& alert, const std::string& end_reason,
   return annotations;
 }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
+std::vector<std::string> HeadersOf(const std::string& bearer_token) {
+  std::vector<std::string> headers = {"Content-Type: application/json"};
+  if (!bearer_token.empty()) {
+    headers.push_back(absl::StrCat("Authorization: Bearer ", bearer_token));
+  }
+  return headers;
 }
 
 }  // namespace
 
-SendResult AlertmanagerNotifier::Send(const Message& message) {
-  // By labels. Among alerts of the same labels one that fires goes first, then the newest.
-  struct Entry {
-    bool firing = false;
-    int64_t started_unix_ns = 0;
-    Json json{};
-  };
-  std::map<Labels, Entry> entries;
+// By labels. Among alerts of the same labels one that fires goes first, then the newest.
+struct AlertmanagerNotifier::Entry {
+  bool firing = false;
+  int64_t started_unix_ns = 0;
+  Json json{};
+};
+
+struct AlertmanagerNotifier::Shown {
+  std::map<Labels, Entry> alerts{};
+  std::map<Labels, v1::Silence> silenced{};
+};
+
+AlertmanagerNotifier::AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster)
+    : options_(std::move(options)),
+      poster_(std::move(poster)),
+      url_(absl::StripSuffix(options_.url, "/")),
+      headers_(HeadersOf(options_.bearer_token)),
+      silences_(url_, headers_, poster_.get()) {}
+
+AlertmanagerNotifier::Shown AlertmanagerNotifier::ShownOf(const Message& message) const {
+  Shown shown;
   const auto add = [&](const model::AlertRow& row, const std::string& severity, bool firing,
                        absl::Time ends) {
     Labels labels = LabelsOf(row.alert(), severity);
-    Entry& entry = entries[labels];
+    const auto silence = message.silences.find(row.alert().id());
+    if (silence != message.silences.end()) shown.silenced[labels] = silence->second;
+    Entry& entry = shown.alerts[labels];
     const std::pair<bool, int64_t> now{entry.firing, entry.started_unix_ns};
     if (now > std::pair<bool, int64_t>{firing, row.fired_unix_ns()}) return;
     entry.firing = firing;
@@ -82,8 +103,8 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
     entry.json = {
         {"labels", std::move(labels)},
         {"annotations", AnnotationsOf(row.alert(), EndReason(message, row), options_.external_url)},
-        {"startsAt", TimeText(started)},
-        {"endsAt", TimeText(std::max(started, ends))}};
+        {"startsAt", AlertmanagerTime(started)},
+        {"endsAt", AlertmanagerTime(std::max(started, ends))}};
     const std::string url = AlertUrl(options_.external_url, row.alert());
     if (!url.empty()) entry.json["generatorURL"] = url;
   };
@@ -105,17 +126,36 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
       }
     }
   }
-  Json body = Json::array();
-  for (auto& [labels, entry] : entries) body.push_back(std::move(entry.json));
+  return shown;
+}
 
-  std::vector<std::string> headers = {"Content-Type: application/json"};
-  if (!options_.bearer_token.empty()) {
-    headers.push_back(absl::StrCat("Authorization: Bearer ", options_.bearer_token));
+SendResult AlertmanagerNotifier::Send(const Message& message) {
+  const Shown shown = ShownOf(message);
+  const bool silences = !shown.silenced.empty() || silences_.may_hold();
+  if (silences) Check(silences_.Raise(shown.silenced, message.now));
+  Json body = Json::array();
+  std::vector<Labels> loud;
+  for (const auto& [labels, entry] : shown.alerts) {
+    body.push_back(entry.json);
+    if (!shown.silenced.contains(labels)) loud.push_back(labels);
   }
-  const std::string url = absl::StrCat(absl::StripSuffix(options_.url, "/"), "/api/v2/alerts");
-  return ResultOf(
-      poster_->Post(url, headers, body.dump(-1, ' ', false, Json::error_handler_t::replace)),
-      *poster_);
+  const SendResult result =
+      ResultOf(poster_->Post(absl::StrCat(url_, "/api/v2/alerts"), headers_,
+                             body.dump(-1, ' ', false, Json::error_handler_t::replace)),
+               *poster_);
+  // After the alerts: Alertmanager must know their ends before it may speak of them.
+  if (silences && result.outcome == SendResult::Outcome::kTaken) Check(silences_.Lift(loud));
+  return result;
+}
+
+// The alerts are shown all the same. Left out, they would be taken for over.
+void AlertmanagerNotifier::Check(const absl::Status& status) const {
+  if (status.ok()) return;
+  base::LogEvery(
+      absl::StrCat("notify.silences.", url_), base::LogLevel::kWarning, "notify",
+      "Alertmanager does not take the daemon's silences; it may page of silenced alerts, or "
+      "be silent of others",
+      {{"notifier", options_.notifier}, {"error", std::string(status.message())}});
 }
 
 }  // namespace foreshock::notify

@@ -1,11 +1,13 @@
 // Shows the state to one replica of Alertmanager, by POST /api/v2/alerts: an alert that fires with
-// an end a few intervals ahead, and for a while an alert that is over with its end.
+// an end a few intervals ahead, and for a while an alert that is over with its end. A silenced
+// alert is shown too, with a silence in Alertmanager: an alert that nobody shows is over there.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "daemon/notify/alertmanager_silences.h"
 #include "daemon/notify/http_client.h"
 #include "daemon/notify/notifier.h"
 
@@ -20,15 +22,22 @@ class AlertmanagerNotifier final : public Notifier {
     std::string external_url{};  // of the daemon
     std::string notifier{};      // its name in the deliveries of rows
   };
-  AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster)
-      : options_(std::move(options)), poster_(std::move(poster)) {}
+  AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster);
 
   SendResult Send(const Message& message) override;
   void Cancel() override { poster_->Cancel(); }
 
  private:
+  struct Entry;
+  struct Shown;
+  Shown ShownOf(const Message& message) const;
+  void Check(const absl::Status& status) const;
+
   const Options options_;
   const std::unique_ptr<HttpPoster> poster_;
+  const std::string url_;
+  const std::vector<std::string> headers_;
+  AlertmanagerSilences silences_;
 };
 
 }  // namespace foreshock::notify

@@ -91,7 +91,7 @@ std::string CheckName(const std::string& name) {
   if (name == ".") return "";
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(name, '.'))) {
     if (!KnownNames().contains(part)) {
-      return absl::StrCat("a message has no '", part, "'; it has ",
+      return absl::StrCat("'", part, "' is not in a message; it has ",
                           absl::StrJoin(KnownNames(), ", "));
     }
     if (part == "labels") break;

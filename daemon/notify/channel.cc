@@ -120,7 +120,7 @@ Gate Channel::GateOf(const v1::Alert& alert) const {
   if (SeverityOf(alert) < options_.severity_min || !MatchesAll(options_.match, alert)) {
     return Gate::kFiltered;
   }
-  return deps_.silenced && deps_.silenced(alert) ? Gate::kSilenced : Gate::kOpen;
+  return deps_.silenced && deps_.silenced(alert).has_value() ? Gate::kSilenced : Gate::kOpen;
 }
 
 // True: something was sent, and more may follow in this turn.
@@ -156,12 +156,14 @@ bool Channel::Send(const Outgoing& message, const Moment& moment) {
     return false;
   }
   Message out{.kind = message.kind, .group = message.group, .alerts = {}, .now = moment.now};
-  for (const TrackedAlert* alert : message.alerts) {
-    out.alerts.push_back(alert->row);
-    const RunEnd* const end = moment.RunEndOf(alert->row->alert());
-    if (end != nullptr && moment.now >= end->told_at) {
-      out.ended_runs.emplace(alert->row->alert().run(), *end);
-    }
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    out.alerts.push_back(message.alerts[i]->row);
+    const v1::Alert& alert = out.alerts.back()->alert();
+    const RunEnd* const end = moment.RunEndOf(alert);
+    if (end != nullptr && moment.now >= end->told_at) out.ended_runs.emplace(alert.run(), *end);
+    if (!decisions[i].muted) continue;
+    const std::optional<v1::Silence> silence = deps_.silenced(alert);
+    if (silence.has_value()) out.silences.emplace(alert.id(), *silence);
   }
   const SendResult result = notifier_->Send(out);
   if (result.outcome == SendResult::Outcome::kRetry) {
@@ -181,7 +183,7 @@ bool Channel::Send(const Outgoing& message, const Moment& moment) {
                    {{"notifier", options_.notifier},
                     {"alert", alert.row->alert().id()},
                     {"why", std::string(WhyName(decisions[i].why))}});
-    alert.shown = decisions[i].tell;
+    alert.shown = decisions[i];
     alert.sent_at = moment.steady;
     alert.waits_since = absl::InfiniteFuture();
     alert.held_back = false;
@@ -289,8 +291,10 @@ void Channel::DropFinished(const Moment& moment) {
   for (auto it = alerts_.begin(); it != alerts_.end();) {
     TrackedAlert& alert = it->second;
     const Decision decision = policy_->Decide(alert, moment);
-    const bool out = decision.why == Why::kFiltered || decision.why == Why::kSilenced;
-    if (out && !std::exchange(alert.counted_out, true)) Count(std::string(WhyName(decision.why)));
+    const bool silenced = decision.muted || decision.why == Why::kSilenced;
+    if ((silenced || decision.why == Why::kFiltered) && !std::exchange(alert.counted_out, true)) {
+      Count(silenced ? "silenced" : "filtered");
+    }
     const bool over = decision.tell == Tell::kNothing && moment.IsOver(*alert.row);
     if (over && !alert.unrecorded) {
       deps_.done(*alert.row, alert.version);

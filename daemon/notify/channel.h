@@ -51,8 +51,8 @@ class Channel {
   struct Deps {
     const base::Clock* clock = nullptr;
     std::function<double()> random{};  // in [0, 1)
-    // Whether a silence holds the alert back; may be unset.
-    std::function<bool(const v1::Alert&)> silenced{};
+    // The silence that holds the alert back, the longest if there are several; may be unset.
+    std::function<std::optional<v1::Silence>(const v1::Alert&)> silenced{};
     // Records what the receiver took. After an error the channel calls it again.
     std::function<absl::Status(const model::AlertRow&, const model::Delivery&)> record{};
     // Nothing is left to be told of this version of the row.

@@ -5,7 +5,7 @@
 namespace foreshock::notify {
 namespace {
 
-// Why the receiver is not told that the alert fires; unset: it is told.
+// Why the receiver does not want to hear that the alert fires; unset: it does.
 std::optional<Why> HeldBack(const Situation& situation) {
   const Severity severity = SeverityOf(situation.row->alert());
   if (situation.given_up.has_value() && *situation.given_up >= severity) return Why::kGivenUp;
@@ -56,12 +56,26 @@ Why WhyOver(const Situation& situation) {
   return Recovered(*situation.row) ? Why::kOver : Why::kRunEnded;
 }
 
+bool Shown(const Situation& situation, Tell tell) {
+  return situation.shown.has_value() && situation.shown->tell == tell;
+}
+
+// Why the receiver is shown now that the alert fires, silenced or not.
+Why WhyShownFiring(const Situation& situation, bool muted) {
+  const std::optional<Severity> standing = StandingSeverity(situation.delivery);
+  if (!standing.has_value()) return WasTold(situation.delivery) ? Why::kRunGoesOn : Why::kNew;
+  if (*standing < SeverityOf(situation.row->alert())) return Why::kRisen;
+  if (!Shown(situation, Tell::kFiring)) return Why::kShownAtStart;
+  if (situation.shown->muted != muted) return muted ? Why::kMuted : Why::kUnmuted;
+  return Why::kShownAgain;
+}
+
 Decision DecideStateOfOver(const Situation& situation) {
   if (!WasTold(situation.delivery)) return {Tell::kNothing, Why::kNeverTold};
   if (situation.now >= RepeatedUntil(situation)) return {Tell::kNothing, Why::kEndTold};
   if (situation.end_given_up) return {Tell::kNothing, Why::kGivenUp};
   return {Tell::kResolved,
-          situation.shown == Tell::kResolved ? Why::kShownAgain : WhyOver(situation)};
+          Shown(situation, Tell::kResolved) ? Why::kShownAgain : WhyOver(situation)};
 }
 
 }  // namespace
@@ -82,6 +96,10 @@ absl::string_view WhyName(Why why) {
       return "over";
     case Why::kRunEnded:
       return "run_ended";
+    case Why::kMuted:
+      return "muted";
+    case Why::kUnmuted:
+      return "unmuted";
     case Why::kShownAgain:
       return "shown_again";
     case Why::kShownAtStart:
@@ -133,14 +151,11 @@ Decision DecideState(const Situation& situation) {
   if (IsOver(*situation.row, situation.run_end, situation.now)) {
     return DecideStateOfOver(situation);
   }
-  if (const std::optional<Why> why = HeldBack(situation)) return {Tell::kNothing, *why};
-  const Severity severity = SeverityOf(situation.row->alert());
-  const std::optional<Severity> standing = StandingSeverity(situation.delivery);
-  if (!standing.has_value()) {
-    return {Tell::kFiring, WasTold(situation.delivery) ? Why::kRunGoesOn : Why::kNew};
-  }
-  if (*standing < severity) return {Tell::kFiring, Why::kRisen};
-  return {Tell::kFiring, situation.shown == Tell::kFiring ? Why::kShownAgain : Why::kShownAtStart};
+  const std::optional<Why> held_back = HeldBack(situation);
+  const bool known = StandingSeverity(situation.delivery).has_value();
+  const bool muted = held_back == Why::kSilenced && known;
+  if (held_back.has_value() && !muted) return {Tell::kNothing, *held_back};
+  return {Tell::kFiring, WhyShownFiring(situation, muted), muted};
 }
 
 }  // namespace foreshock::notify

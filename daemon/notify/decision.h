@@ -39,6 +39,8 @@ enum class Why {
   kTakenOn,       // someone has acknowledged it
   kOver,          // it has recovered
   kRunEnded,      // its run has ended
+  kMuted,         // state: a silence has begun, and the receiver knows the alert
+  kUnmuted,       // state: the silence has ended
   kShownAgain,    // state: nothing has changed, and it is repeated
   kShownAtStart,  // state: this process has not shown it yet
   // Nothing is told.
@@ -48,7 +50,7 @@ enum class Why {
   kKnownTaken,  // someone has acknowledged it at this severity
   kGivenUp,     // the receiver refused it
   kFiltered,    // another route's, by severity_min or match
-  kSilenced,
+  kSilenced,    // and the receiver does not know the alert, or wants news
 };
 // "new", "run_goes_on", ...
 absl::string_view WhyName(Why why);
@@ -56,6 +58,9 @@ absl::string_view WhyName(Why why);
 struct Decision {
   Tell tell = Tell::kNothing;
   Why why = Why::kTold;
+  // State: a silence holds. The receiver is shown that the alert fires, for it would take silence
+  // for the end, and is to page nobody.
+  bool muted = false;
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
@@ -73,7 +78,7 @@ struct Situation {
   std::optional<Severity> given_up{};
   bool end_given_up = false;
   // State: what the receiver was shown last since the start.
-  std::optional<Tell> shown{};
+  std::optional<Decision> shown{};
 };
 
 // Whether the alert has recovered, or its run has ended for long enough.

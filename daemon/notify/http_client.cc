@@ -14,7 +14,6 @@
 namespace foreshock::notify {
 namespace {
 
-constexpr size_t kAnswerBytesMax = 4u << 10;
 constexpr absl::Duration kRetryAfterMax = absl::Hours(1);
 constexpr size_t kShownMax = 200;
 
@@ -24,12 +23,17 @@ void InitCurl() {
   FORESHOCK_CHECK(code == CURLE_OK);
 }
 
-// Takes the first kAnswerBytesMax and ends the transfer after them.
+struct BoundedBody {
+  std::string* body = nullptr;
+  size_t bytes_max = 0;
+};
+
+// Takes the first bytes_max and ends the transfer after them.
 size_t TakeBody(char* data, size_t size, size_t count, void* user) {
-  auto* body = static_cast<std::string*>(user);
-  const size_t room = kAnswerBytesMax - body->size();
-  body->append(data, std::min(room, size * count));
-  return std::min(room, size * count);
+  const auto& [body, bytes_max] = *static_cast<const BoundedBody*>(user);
+  const size_t taken = std::min(bytes_max - body->size(), size * count);
+  body->append(data, taken);
+  return taken;
 }
 
 int AskCancelled(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -59,25 +63,28 @@ std::string HttpClient::Shown(const std::string& body) const {
   return std::string(absl::StripAsciiWhitespace(shown));
 }
 
-absl::StatusOr<HttpAnswer> HttpClient::Post(const std::string& url,
-                                            const std::vector<std::string>& headers,
-                                            const std::string& body) {
+absl::StatusOr<HttpAnswer> HttpClient::Do(const HttpCall& call) {
   if (cancelled_) return absl::CancelledError("stopping");
   CURL* const curl = handle_;
   curl_easy_reset(curl);
   std::unique_ptr<curl_slist, SlistDeleter> list;
   // "Expect: 100-continue" is off: it costs a round trip, and with some receivers a second.
-  for (const std::string& header : headers) {
+  for (const std::string& header : call.headers) {
     list.reset(curl_slist_append(list.release(), header.c_str()));
   }
   list.reset(curl_slist_append(list.release(), "Expect:"));
   std::array<char, CURL_ERROR_SIZE> error{};
   HttpAnswer answer;
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  BoundedBody bounded{&answer.body, call.answer_bytes_max};
+  curl_easy_setopt(curl, CURLOPT_URL, call.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_POST, 1L);
-  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
-  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  if (call.method == "POST") {
+    curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, call.body.data());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
+  } else {
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call.method.c_str());
+  }
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list.get());
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "foreshockd");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
@@ -91,7 +98,7 @@ absl::StatusOr<HttpAnswer> HttpClient::Post(const std::string& url,
                    static_cast<long>(absl::ToInt64Milliseconds(options_.timeout)));
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, TakeBody);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer.body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &bounded);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, AskCancelled);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &cancelled_);

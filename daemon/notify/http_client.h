@@ -1,4 +1,4 @@
-// HTTP POST for notifiers: verified TLS, bounded in time and bytes, no redirects.
+// HTTP for notifiers: verified TLS, bounded in time and bytes, no redirects.
 //
 //   HttpClient client({.timeout = absl::Seconds(10)}, {secret});
 //   absl::StatusOr<HttpAnswer> answer = client.Post(url, {"Content-Type: application/json"}, body);
@@ -7,18 +7,28 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/notify/notifier.h"
 
 namespace foreshock::notify {
 
+struct HttpCall {
+  std::string method = "POST";
+  std::string url{};
+  std::vector<std::string> headers{};
+  absl::string_view body{};            // of a POST
+  size_t answer_bytes_max = 4u << 10;  // of the answer's body; the rest is cut off
+};
+
 struct HttpAnswer {
   int status = 0;
   absl::Duration retry_after{};  // of a Retry-After in seconds, at most an hour; else zero
-  std::string body{};            // its beginning, at most 4 KiB
+  std::string body{};            // its beginning, at most answer_bytes_max
 };
 
 // Used by one thread, but for Cancel. Tests put a fake in its place.
@@ -26,9 +36,11 @@ class HttpPoster {
  public:
   virtual ~HttpPoster() = default;
   // Unavailable: no answer came; Cancelled: after Cancel. No message contains a secret.
-  virtual absl::StatusOr<HttpAnswer> Post(const std::string& url,
-                                          const std::vector<std::string>& headers,
-                                          const std::string& body) = 0;
+  virtual absl::StatusOr<HttpAnswer> Do(const HttpCall& call) = 0;
+  absl::StatusOr<HttpAnswer> Post(std::string url, std::vector<std::string> headers,
+                                  absl::string_view body) {
+    return Do({.url = std::move(url), .headers = std::move(headers), .body = body});
+  }
   virtual void Cancel() {}
   // The part of an answer's body that may be shown: one line, without secrets.
   virtual std::string Shown(const std::string& body) const { return body; }
@@ -47,8 +59,7 @@ class HttpClient final : public HttpPoster {
   HttpClient(HttpClientOptions options, std::vector<std::string> secrets);
   ~HttpClient() override;
 
-  absl::StatusOr<HttpAnswer> Post(const std::string& url, const std::vector<std::string>& headers,
-                                  const std::string& body) override;
+  absl::StatusOr<HttpAnswer> Do(const HttpCall& call) override;
   void Cancel() override { cancelled_ = true; }
   std::string Shown(const std::string& body) const override;
 

@@ -31,6 +31,8 @@ struct Message {
   // receiver that wants the state gets every alert with kFiring, those that are over too.
   std::vector<std::shared_ptr<const model::AlertRow>> alerts{};
   std::map<std::string, RunEnd> ended_runs{};  // by name; their alerts are told as over
+  // By alert: it fires, and the receiver of the state is to page nobody until the silence ends.
+  std::map<std::string, v1::Silence> silences{};
   absl::Time now{};
 };
 

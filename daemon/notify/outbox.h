@@ -44,8 +44,8 @@ class Outbox {
     std::function<absl::Status(const std::string& run, const std::string& id,
                                const std::function<void(model::AlertRow*)>& change)>
         update{};
-    // Whether a silence holds the alert back; may be unset.
-    std::function<bool(const v1::Alert&)> silenced{};
+    // As Channel::Deps.
+    std::function<std::optional<v1::Silence>(const v1::Alert&)> silenced{};
   };
   struct NotifierStats {
     std::map<std::string, uint64_t> results{};  // Channel::Stats, summed over its receivers

@@ -27,7 +27,7 @@ struct TrackedAlert {
   bool unrecorded = false;             // the store does not know yet what the receiver has taken
   std::optional<Severity> given_up{};  // the receiver refused its beginning, at this severity
   bool end_given_up = false;           // and its end
-  std::optional<Tell> shown{};         // state: what the receiver was shown last
+  std::optional<Decision> shown{};     // state: what the receiver was shown last
   absl::Time sent_at = absl::InfinitePast();        // and when; steady
   absl::Time waits_since = absl::InfiniteFuture();  // something is to be told since then; steady
   bool counted_out = false;                         // as filtered or silenced

@@ -156,15 +156,28 @@ std::vector<v1::Silence> Silences::List(bool expired) const {
   return list;
 }
 
+bool Silences::Holds(const Entry& entry, const v1::Alert& alert) const {
+  return !entry.matchers.empty() && InForce(entry.silence) && MatchesAll(entry.matchers, alert);
+}
+
 std::vector<std::string> Silences::Matching(const v1::Alert& alert) const {
   std::vector<std::string> ids;
   base::MutexLock lock(&mutex_);
   for (const auto& [id, entry] : entries_) {
-    if (!entry.matchers.empty() && InForce(entry.silence) && MatchesAll(entry.matchers, alert)) {
-      ids.push_back(id);
-    }
+    if (Holds(entry, alert)) ids.push_back(id);
   }
   return ids;
+}
+
+std::optional<v1::Silence> Silences::Longest(const v1::Alert& alert) const {
+  std::optional<v1::Silence> longest;
+  base::MutexLock lock(&mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (!Holds(entry, alert)) continue;
+    if (longest.has_value() && longest->ends_unix_ns() >= entry.silence.ends_unix_ns()) continue;
+    longest = entry.silence;
+  }
+  return longest;
 }
 
 }  // namespace foreshock::notify

@@ -1,4 +1,4 @@
-// The silences in force: while one lasts, no receiver is told of the alerts that match it.
+// The silences in force: while one lasts, no receiver pages anybody of the alerts that match it.
 //
 //   Silences silences(&clock, [&](const model::SilencesRow& row) { return store.Write(row); });
 //   silences.Load(row);
@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,12 +55,15 @@ class Silences {
   std::vector<v1::Silence> List(bool expired) const;
   // The ids of the silences in force that match.
   std::vector<std::string> Matching(const v1::Alert& alert) const;
+  // Of those the one that ends last; unset: the alert is not silenced.
+  std::optional<v1::Silence> Longest(const v1::Alert& alert) const;
 
  private:
   struct Entry {
     v1::Silence silence{};
     std::vector<base::LabelMatcher> matchers{};
   };
+  bool Holds(const Entry& entry, const v1::Alert& alert) const;
   bool InForce(const v1::Silence& silence) const {
     return clock_->Now() < absl::FromUnixNanos(silence.ends_unix_ns());
   }

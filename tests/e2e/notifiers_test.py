@@ -275,7 +275,7 @@ class Notifiers(NotifierCase):
         checked = subprocess.run([FORESHOCKD, "--config", self.config, "--data-dir", self.directory,
                                   "--check-config"], capture_output=True, text=True, check=False)
         self.assertEqual(checked.returncode, 2)
-        self.assertIn(f"{template}:1:14: a message has no 'sumary'", checked.stderr)
+        self.assertIn(f"{template}:1:14: 'sumary' is not in a message", checked.stderr)
 
     def test_secrets_are_shown_nowhere(self):
         key, path, signs, token = (f"hunter2{name}" for name in ("key", "path", "hmac", "token"))
@@ -520,6 +520,70 @@ class ThroughAlertmanager(NotifierCase):
         self.assertEqual(len(firing), pages, "no second page over the restarts")
         self.assertEqual(daemon.stop(), 0)
 
+
+    def test_a_silence_ends_no_alert_and_mutes_alertmanager_also_over_restarts(self):
+        pages = self.receiver()
+        alertmanager = Alertmanager(self.directory, pages).start()
+        self.addCleanup(alertmanager.stop)
+        self.configure(f"""\
+  - {{type: alertmanager, urls: ["{alertmanager.url}"], resend: 1s}}""")
+        daemon = self.daemon()
+        trainer = Trainer("exp-1")
+        trainer.push(daemon, 1, 20, 20)
+        wait_until(lambda: pages.taken, SECONDS, "the page")
+
+        def silence():
+            made = json.loads(self.cli(daemon, "alerts", "silence", "run=exp-1", "--for", "2h",
+                                       "--by", "ada", "--why", "moving house", "-o", "json"))
+            return made["silence"]["id"]
+
+        def muted():
+            alerts = json.loads(alertmanager.get("/api/v2/alerts"))
+            return [alert for alert in alerts if alert["status"]["state"] == "suppressed"]
+
+        def in_force():
+            return [held for held in json.loads(alertmanager.get("/api/v2/silences"))
+                    if held["status"]["state"] == "active"]
+        first = silence()
+        wait_until(muted, SECONDS, "Alertmanager mutes it")
+        self.assertEqual([held["createdBy"] for held in in_force()], ["ada"])
+        self.assertIn(first, in_force()[0]["comment"])
+        # Longer than Alertmanager waits for an alert that nobody shows any more (4 x resend).
+        until = time.monotonic() + 7
+        while time.monotonic() < until:
+            self.assertEqual(len(muted()), 1)
+            time.sleep(0.2)
+        daemon.kill()
+        alertmanager.stop()
+        alertmanager.start()
+        daemon.start()
+        sent = self.metric(daemon, "total", "alertmanager", "repeated")
+        wait_until(lambda: self.metric(daemon, "total", "alertmanager", "repeated") > sent + 2,
+                   SECONDS, "it is shown again")
+        self.assertEqual(len(in_force()), 1, "one silence over the restarts")
+        self.assertEqual([taken.parsed["status"] for taken in pages.taken], ["firing"])
+        self.cli(daemon, "alerts", "unsilence", first)
+        wait_until(lambda: not in_force(), SECONDS, "the silence is lifted")
+        # The end of what was told is told, also when it comes in a silence.
+        silence()
+        wait_until(muted, SECONDS, "Alertmanager mutes it again")
+        trainer.push(daemon, 1, 1, 1)
+        wait_until(lambda: pages.taken[-1].parsed["status"] == "resolved", SECONDS, "the end")
+        self.assertEqual([taken.parsed["status"] for taken in pages.taken],
+                         ["firing", "resolved"])
+        # What fires while it is silenced is told when the silence ends.
+        trainer.push(daemon, 20, 20)
+        wait_until(lambda: json.loads(self.cli(daemon, "alerts", "--state", "firing", "-o",
+                                               "json"))["alerts"], SECONDS, "it fires again")
+        sent = self.metric(daemon, "total", "alertmanager", "repeated")
+        wait_until(lambda: self.metric(daemon, "total", "alertmanager", "repeated") > sent,
+                   SECONDS, "another turn")
+        self.assertEqual(len(pages.taken), 2)
+        for held in json.loads(self.cli(daemon, "alerts", "silences", "-o", "json"))["silences"]:
+            self.cli(daemon, "alerts", "unsilence", held["id"])
+        wait_until(lambda: len(pages.taken) == 3, SECONDS, "it is told")
+        self.assertEqual(pages.taken[2].parsed["status"], "firing")
+        self.assertEqual(daemon.stop(), 0, daemon.log_text())
 
     def test_what_fires_when_its_run_ends_is_over_for_people_and_fires_anew_when_it_goes_on(self):
         pages, hook = self.receiver(), self.receiver()

@@ -68,7 +68,7 @@ TEST(BodyTemplateTest, MistakesHaveTheirPlace) {
     const char* says;
   };
   for (const Case& c : {
-           Case{"{{sumary}}", "t:1:1: a message has no 'sumary'; it has acknowledgement"},
+           Case{"{{sumary}}", "t:1:1: 'sumary' is not in a message; it has acknowledgement"},
            Case{"a\n  {{#alerts}}{{rul}}{{/alerts}}", "t:2:14: 'rul'"},
            Case{"x {{run", "t:1:3: this tag has no end"},
            Case{"{{#alerts}}\n", "t:2:1: the section 'alerts' has no end"},

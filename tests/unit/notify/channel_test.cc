@@ -11,8 +11,10 @@
 namespace foreshock::notify {
 namespace {
 
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 using Outcome = SendResult::Outcome;
 using Row = std::shared_ptr<model::AlertRow>;
@@ -22,6 +24,7 @@ struct Receiver {
   std::vector<std::string> got;  // "firing a b", "resolved a"
   std::vector<std::string> groups;
   std::string reason;  // of the newest message
+  std::map<std::string, v1::Silence> silences;
   SendResult answer;
   int asked = 0;
 };
@@ -43,6 +46,7 @@ class FakeNotifier final : public Notifier {
     receiver_->got.push_back(text);
     receiver_->groups.push_back(message.group);
     receiver_->reason = EndReason(message, *message.alerts.front());
+    receiver_->silences = message.silences;
     return {};
   }
   SendResult SendChange(const RunChange& change) override {
@@ -66,7 +70,10 @@ class ChannelTest : public ::testing::Test {
         options, std::make_unique<FakeNotifier>(&receiver_),
         Channel::Deps{.clock = &clock_,
                       .random = [] { return 1.0; },
-                      .silenced = [this](const v1::Alert&) { return silenced_; },
+                      .silenced =
+                          [this](const v1::Alert&) {
+                            return silenced_ ? std::optional(v1::Silence()) : std::nullopt;
+                          },
                       .record =
                           [this](const model::AlertRow& row, const model::Delivery& delivery) {
                             if (!store_answer_.ok()) return store_answer_;
@@ -464,6 +471,38 @@ TEST_F(ChannelTest, TheStateIsToldAgainAndAgainAndItsEndForAWhile) {
   EXPECT_THAT(done_, ElementsAre("a 3"));
   EXPECT_EQ(Count("sent"), 3u);
   EXPECT_GT(Count("repeated"), 14u);
+}
+
+TEST_F(ChannelTest, ASilenceDoesNotEndTheStateAndIsShownWithIt) {
+  Make({.resend = absl::Minutes(1)});
+  Offer(Firing("a"));
+  Turn();
+  EXPECT_THAT(receiver_.silences, IsEmpty());
+  silenced_ = true;
+  Offer(Firing("b"));  // the receiver does not know it, and need not
+  Turn();
+  EXPECT_THAT(receiver_.got, ElementsAre("firing a", "firing a"));
+  EXPECT_THAT(receiver_.silences, UnorderedElementsAre(Pair("a", _)));
+  EXPECT_EQ(Count("silenced"), 2u);
+  for (int minute = 0; minute < 30; ++minute) {
+    After(absl::Minutes(1));
+    EXPECT_EQ(receiver_.got.size(), 3u + static_cast<size_t>(minute));
+    EXPECT_EQ(receiver_.got.back(), "firing a");
+  }
+  Restart();
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a");
+  EXPECT_THAT(receiver_.silences, UnorderedElementsAre(Pair("a", _)));
+  silenced_ = false;
+  Turn();  // at once
+  EXPECT_EQ(receiver_.got.back(), "firing a b");
+  EXPECT_THAT(receiver_.silences, IsEmpty());
+  silenced_ = true;
+  Turn();
+  Offer(Over("a"));
+  Turn();
+  EXPECT_EQ(receiver_.got.back(), "firing a(over)");
+  EXPECT_THAT(receiver_.silences, IsEmpty());  // the end of what was told is told
 }
 
 TEST_F(ChannelTest, TheStateIsToldAtOnceAfterARestart) {

@@ -13,13 +13,18 @@ namespace foreshock::notify {
 
 std::ostream& operator<<(std::ostream& out, const Decision& decision) {
   const char* const tells[] = {"nothing", "firing", "acknowledged", "resolved"};
-  return out << tells[static_cast<int>(decision.tell)] << ": " << WhyName(decision.why);
+  return out << tells[static_cast<int>(decision.tell)] << ": " << WhyName(decision.why)
+             << (decision.muted ? ", muted" : "");
 }
 
 namespace {
 
 constexpr v1::AlertState kFires = v1::ALERT_STATE_FIRING;
 constexpr v1::AlertState kRecovered = v1::ALERT_STATE_RESOLVED;
+
+constexpr Decision kShownFiring{Tell::kFiring, Why::kNew};
+constexpr Decision kShownMuted{Tell::kFiring, Why::kMuted, true};
+constexpr Decision kShownOver{Tell::kResolved, Why::kOver};
 
 // What the receiver has taken: the messages by severity, "-" before one whose end was told.
 struct Taken {
@@ -41,8 +46,8 @@ struct Case {
   Gate gate = Gate::kOpen;
   std::optional<Severity> given_up{};
   bool end_given_up = false;
-  absl::Duration over_for{};    // a recovered alert: since when
-  std::optional<Tell> shown{};  // of a receiver of the state
+  absl::Duration over_for{};        // a recovered alert: since when
+  std::optional<Decision> shown{};  // of a receiver of the state
   Decision expected{};
 };
 
@@ -235,12 +240,12 @@ const Case kStateCases[] = {
      .expected = {Tell::kFiring, Why::kShownAtStart}},
     {.name = "the receiver is shown it again",
      .taken = {{"warning"}},
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kFiring, Why::kShownAgain}},
     {.name = "it has become more severe",
      .severity = "critical",
      .taken = {{"warning"}},
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kFiring, Why::kRisen}},
     {.name = "another route's",
      .gate = Gate::kFiltered,
@@ -255,7 +260,7 @@ const Case kStateCases[] = {
     {.name = "somebody has taken it on: the receiver has its own way to say so",
      .taken = {{"warning"}},
      .acknowledged = "warning",
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kFiring, Why::kShownAgain}},
     {.name = "it recovered before it could be shown",
      .state = kRecovered,
@@ -263,13 +268,13 @@ const Case kStateCases[] = {
     {.name = "it has recovered",
      .state = kRecovered,
      .taken = {{"warning"}},
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kResolved, Why::kOver}},
     {.name = "its end is shown again",
      .state = kRecovered,
      .taken = {{"-warning"}, false, true},
      .over_for = absl::Minutes(14),
-     .shown = Tell::kResolved,
+     .shown = kShownOver,
      .expected = {Tell::kResolved, Why::kShownAgain}},
     {.name = "its end is shown again after a restart",
      .state = kRecovered,
@@ -280,7 +285,7 @@ const Case kStateCases[] = {
      .state = kRecovered,
      .taken = {{"-warning"}, false, true},
      .over_for = absl::Minutes(15),
-     .shown = Tell::kResolved,
+     .shown = kShownOver,
      .expected = {Tell::kNothing, Why::kEndTold}},
     {.name = "the receiver refused its end",
      .state = kRecovered,
@@ -290,32 +295,68 @@ const Case kStateCases[] = {
     {.name = "its run has ended a moment ago",
      .taken = {{"warning"}},
      .run = Run::kEnded,
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kFiring, Why::kShownAgain}},
     {.name = "its run has ended",
      .taken = {{"warning"}},
      .run = Run::kEndTold,
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kResolved, Why::kRunEnded}},
     {.name = "its run ended long ago",
      .taken = {{"-warning"}},
      .run = Run::kEndTold,
      .over_for = absl::Minutes(15),
-     .shown = Tell::kResolved,
+     .shown = kShownOver,
      .expected = {Tell::kNothing, Why::kEndTold}},
     {.name = "its run goes on",
      .taken = {{"-warning"}},
-     .shown = Tell::kResolved,
+     .shown = kShownOver,
      .expected = {Tell::kFiring, Why::kRunGoesOn}},
     {.name = "its run was deleted",
      .taken = {{"warning"}},
      .run = Run::kDeleted,
-     .shown = Tell::kFiring,
+     .shown = kShownFiring,
      .expected = {Tell::kResolved, Why::kRunEnded}},
     {.name = "its run was deleted before it could be shown",
      .run = Run::kDeleted,
      .expected = {Tell::kNothing, Why::kNeverTold}},
-    {.name = "silenced", .gate = Gate::kSilenced, .expected = {Tell::kNothing, Why::kSilenced}},
+    {.name = "silenced before the receiver knew it",
+     .gate = Gate::kSilenced,
+     .expected = {Tell::kNothing, Why::kSilenced}},
+    {.name = "silenced: the receiver must not take silence for its end",
+     .taken = {{"warning"}},
+     .gate = Gate::kSilenced,
+     .shown = kShownFiring,
+     .expected = {Tell::kFiring, Why::kMuted, true}},
+    {.name = "silenced, as the receiver was shown",
+     .taken = {{"warning"}},
+     .gate = Gate::kSilenced,
+     .shown = kShownMuted,
+     .expected = {Tell::kFiring, Why::kShownAgain, true}},
+    {.name = "silenced, and the process has started",
+     .taken = {{"warning"}},
+     .gate = Gate::kSilenced,
+     .expected = {Tell::kFiring, Why::kShownAtStart, true}},
+    {.name = "silenced, and it rises",
+     .severity = "critical",
+     .taken = {{"warning"}},
+     .gate = Gate::kSilenced,
+     .shown = kShownMuted,
+     .expected = {Tell::kFiring, Why::kRisen, true}},
+    {.name = "the silence has ended",
+     .taken = {{"warning"}},
+     .shown = kShownMuted,
+     .expected = {Tell::kFiring, Why::kUnmuted}},
+    {.name = "silenced, and it has recovered",
+     .state = kRecovered,
+     .taken = {{"warning"}},
+     .gate = Gate::kSilenced,
+     .shown = kShownMuted,
+     .expected = {Tell::kResolved, Why::kOver}},
+    {.name = "silenced, and its run goes on after its end was shown",
+     .taken = {{"-warning"}},
+     .gate = Gate::kSilenced,
+     .expected = {Tell::kNothing, Why::kSilenced}},
 };
 
 TEST(DecideStateTest, Table) {

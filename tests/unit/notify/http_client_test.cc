@@ -83,6 +83,24 @@ TEST(HttpClientTest, WhoHasAnsweredHasAnsweredWhateverBefallsTheBody) {
   EXPECT_EQ(answer.body.size(), 4096u);
 }
 
+TEST(HttpClientTest, OtherMethodsHaveNoBodyAndAnAnswerAsLongAsIsAsked) {
+  HttpReceiver receiver(
+      [](const std::string&) { return HttpResponse(200, "", std::string(1 << 20, 'x')); });
+  HttpClient client({}, {});
+  for (const std::string method : {"GET", "DELETE"}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, client.Do({.method = method,
+                                                             .url = receiver.url() + "/a",
+                                                             .headers = {"X-One: 1"},
+                                                             .answer_bytes_max = 100'000}));
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.body.size(), 100'000u);
+    EXPECT_THAT(receiver.requests().back(), HasSubstr(method + " /a HTTP/1.1"));
+    EXPECT_THAT(receiver.requests().back(), HasSubstr("X-One: 1"));
+  }
+  ASSERT_OK(client.Post(receiver.url() + "/b", {}, "body").status());
+  EXPECT_THAT(receiver.requests().back(), HasSubstr("POST /b HTTP/1.1"));
+}
+
 TEST(HttpClientTest, CancelEndsAPostThatHangs) {
   std::atomic<bool> asked{false};
   HttpReceiver receiver([&asked](const std::string&) {

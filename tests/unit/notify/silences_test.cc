@@ -52,6 +52,17 @@ TEST_F(SilencesTest, OneLastsAsLongAsItWasGivenAlsoOverARestart) {
   EXPECT_THAT(again.List(true), SizeIs(1));
 }
 
+TEST_F(SilencesTest, OfSeveralTheOneThatEndsLastCounts) {
+  EXPECT_FALSE(silences_.Longest(FullAlert()).has_value());
+  ASSERT_OK(silences_.Add(Request({"run=exp-42"}, absl::Hours(1))).status());
+  ASSERT_OK_AND_ASSIGN(const v1::Silence longest,
+                       silences_.Add(Request({"layer=1"}, absl::Hours(3))));
+  ASSERT_OK(silences_.Add(Request({"severity=critical"}, absl::Hours(2))).status());
+  ASSERT_OK(silences_.Add(Request({"run=other"}, absl::Hours(9))).status());
+  ASSERT_TRUE(silences_.Longest(FullAlert()).has_value());
+  EXPECT_EQ(silences_.Longest(FullAlert())->id(), longest.id());
+}
+
 TEST_F(SilencesTest, OneCanBeEndedAndIsForgottenAfterDays) {
   ASSERT_OK_AND_ASSIGN(const v1::Silence silence, silences_.Add(Request({"run=exp-42"})));
   ASSERT_OK(silences_.Expire(silence.id()).status());

@@ -15,9 +15,8 @@ const absl::Time kBegin = absl::FromUnixSeconds(1'800'000'000);
 // Answers as it is told, then with 204.
 class FakePoster final : public notify::HttpPoster {
  public:
-  absl::StatusOr<notify::HttpAnswer> Post(const std::string&, const std::vector<std::string>&,
-                                          const std::string& body) override {
-    bodies.push_back(body);
+  absl::StatusOr<notify::HttpAnswer> Do(const notify::HttpCall& call) override {
+    bodies.emplace_back(call.body);
     if (answers.empty()) return notify::HttpAnswer{.status = 204};
     const absl::StatusOr<notify::HttpAnswer> answer = answers.front();
     answers.pop_front();
