@@ -203,9 +203,8 @@ absl::Status App::Parts::StartPipeline(std::shared_ptr<const rules::RuleSet> rul
           .silenced = [this](const v1::Alert& alert) { return silences_->Longest(alert); }});
   FORESHOCK_RETURN_IF_ERROR(FillOutbox(*store_, config_.snapshot, clock_.Now(), outbox_.get()));
   snapshots_ = std::make_unique<exporter::SnapshotBuilder>(config_.snapshot, &clock_);
-  listener_ = std::make_unique<AppListener>(
-      config_.snapshot, snapshots_.get(), outbox_.get(),
-      [this](const auto& run) { return store_->Alerts(run); }, &clock_);
+  listener_ = std::make_unique<AppListener>(config_.snapshot, snapshots_.get(), outbox_.get(),
+                                            store_.get(), &clock_);
   pipeline::Pipeline::Options options = config_.pipeline;
   options.limits = ingest::ToProto(config_.ingest.limits);
   options.version = kVersion;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/app/newest_values.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
@@ -69,6 +70,7 @@ void AppListener::OnRun(const std::string& run,
                       .ranks_connected = newest.ranks_connected});
   // A run is first heard of as it was before: what a restart reads back is no news.
   Known& known = known_[run];
+  if (known.attempt == 0) ShowNewest(run, newest);
   TellEnd(run, newest.state, &known);
   if (known.attempt != 0 && newest.attempt > known.attempt && attempts.size() > 1) {
     outbox_->OfferChange({.run = run,
@@ -81,6 +83,21 @@ void AppListener::OnRun(const std::string& run,
   known.attempt = newest.attempt;
   known.state = newest.state;
   changed_ = true;
+}
+
+// A restart takes nothing off /metrics: a run that goes on shows its newest stored values until the
+// next step.
+void AppListener::ShowNewest(const std::string& run, const pipeline::AttemptStatus& attempt) {
+  const bool goes_on = attempt.state == v1::RUN_STATE_LIVE || attempt.state == v1::RUN_STATE_SILENT;
+  if (!goes_on || !attempt.last_step.has_value()) return;
+  const absl::StatusOr<std::vector<model::ClosedStep>> steps =
+      NewestValues(*store_, run, attempt.attempt, *attempt.last_step);
+  if (!steps.ok()) {
+    base::LogWarning("app", "/metrics shows no values of a run until its next step",
+                     {{"run", run}, {"error", std::string(steps.status().message())}});
+    return;
+  }
+  for (const model::ClosedStep& step : *steps) snapshots_->Restore(step);
 }
 
 void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* known) {
@@ -97,7 +114,7 @@ void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* kno
   if (now < std::exchange(known->told_from, absl::InfiniteFuture())) return;
   // What fired when it ended may have been told as over; an alert that fires on is no news by
   // itself.
-  const absl::StatusOr<std::vector<model::AlertRow>> rows = alerts_(run);
+  const absl::StatusOr<std::vector<model::AlertRow>> rows = store_->Alerts(run);
   if (!rows.ok()) {
     base::LogError("app", "alerts that fire on in a run that goes on are not told until a restart",
                    {{"run", run}, {"error", std::string(rows.status().message())}});

@@ -23,16 +23,10 @@ namespace foreshock::app {
 // On the pipeline's writer's thread.
 class AppListener final : public pipeline::PipelineListener {
  public:
-  // The stored rows of a run's alerts.
-  using AlertsOf = std::function<absl::StatusOr<std::vector<model::AlertRow>>(const std::string&)>;
-
+  // All outlive it.
   AppListener(exporter::SnapshotOptions options, exporter::SnapshotBuilder* snapshots,
-              notify::Outbox* outbox, AlertsOf alerts, const base::Clock* clock)
-      : options_(options),
-        snapshots_(snapshots),
-        outbox_(outbox),
-        alerts_(std::move(alerts)),
-        clock_(clock) {}
+              notify::Outbox* outbox, const store::Store* store, const base::Clock* clock)
+      : options_(options), snapshots_(snapshots), outbox_(outbox), store_(store), clock_(clock) {}
 
   void OnStep(const model::ClosedStep& step) override;
   void OnAlert(const model::AlertRow& row, bool restored) override;
@@ -48,12 +42,13 @@ class AppListener final : public pipeline::PipelineListener {
     absl::Time told_from = absl::InfiniteFuture();
   };
 
+  void ShowNewest(const std::string& run, const pipeline::AttemptStatus& attempt);
   void TellEnd(const std::string& run, v1::RunState state, Known* known);
 
   const exporter::SnapshotOptions options_;
   exporter::SnapshotBuilder* const snapshots_;
   notify::Outbox* const outbox_;
-  const AlertsOf alerts_;
+  const store::Store* const store_;
   const base::Clock* const clock_;
   std::map<std::string, Known> known_;  // by run
   bool changed_ = false;

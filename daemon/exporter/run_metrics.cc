@@ -35,8 +35,9 @@ void AddState(const RunSnapshot& run, Families* families) {
   families->Gauge("foreshock_last_step", "Newest closed step of the newest attempt", labels,
                   static_cast<double>(run.last_step));
   families->Gauge("foreshock_last_update_timestamp_seconds",
-                  "When the newest step closed, by the daemon's clock", labels,
-                  absl::ToDoubleSeconds(run.last_update - absl::UnixEpoch()));
+                  "When the newest step closed, by the daemon's clock; of a step from before its "
+                  "start when a rank reported it, by the rank's clock",
+                  labels, absl::ToDoubleSeconds(run.last_update - absl::UnixEpoch()));
   families->Gauge("foreshock_run_step_ranks", "Ranks that contributed to the newest step", labels,
                   run.ranks_in_step);
   if (run.world_size > 0) {

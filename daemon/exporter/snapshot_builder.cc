@@ -96,6 +96,17 @@ void SnapshotBuilder::Observe(const model::ClosedStep& step) {
   }
 }
 
+void SnapshotBuilder::Restore(const model::ClosedStep& step) {
+  RunSnapshot& run = Change(step.run);
+  run.has_step = true;
+  run.last_step = step.row.step;
+  run.ranks_in_step = step.row.ranks;
+  if (step.row.time_unix_ns != 0) {
+    run.last_update = std::min(clock_->Now(), absl::FromUnixNanos(step.row.time_unix_ns));
+  }
+  ReplaceValues(step, &run);
+}
+
 void SnapshotBuilder::ReplaceValues(const model::ClosedStep& step, RunSnapshot* run) const {
   const absl::Span<const model::Sample> samples = step.samples;
   for (size_t begin = 0; begin < samples.size();) {

@@ -47,6 +47,9 @@ class SnapshotBuilder {
   // Values of a step older than what is shown, late ones included, count but do not replace. The
   // first step of a new attempt clears the values of the one before.
   void Observe(const model::ClosedStep& step);
+  // After a restart and SetRun: shows the values of a step that closed before the start, and counts
+  // nothing. In step order; the last one is the newest that has closed.
+  void Restore(const model::ClosedStep& step);
 
   // State, attempt or connections of a run changed.
   void SetRun(const RunStatus& status);
