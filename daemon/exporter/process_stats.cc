@@ -4,24 +4,19 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "daemon/base/file.h"
 
 namespace foreshock::exporter {
 namespace {
 
-std::string ReadAll(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 // Fields of /proc/self/stat behind the command, which may hold spaces; [0] is field 3 of proc(5).
 std::vector<double> StatFields() {
-  const std::string stat = ReadAll("/proc/self/stat");
+  const std::string stat = base::ReadFile("/proc/self/stat", 4096).value_or("");
   const size_t command_end = stat.rfind(')');
   std::vector<double> fields;
   if (command_end == std::string::npos) return fields;

@@ -5,14 +5,12 @@
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
@@ -45,18 +43,8 @@ std::string LibraryReason() {
 }
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) {
-    const int error = errno;
-    const std::string what = absl::StrCat(path, ": ", std::strerror(error));
-    return error == ENOENT ? absl::NotFoundError(what) : absl::PermissionDeniedError(what);
-  }
-  std::string text(kPemBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || text.empty()) return Wrong(path, "is empty or no file that can be read");
-  if (text.size() > kPemBytesMax) return Wrong(path, "has more than 1 MiB");
+  FORESHOCK_ASSIGN_OR_RETURN(std::string text, base::ReadFile(path, kPemBytesMax));
+  if (text.empty()) return Wrong(path, "is empty");
   return text;
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "absl/strings/ascii.h"
@@ -12,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "daemon/base/file.h"
+#include "daemon/base/status_macros.h"
 #include "daemon/yaml/tree.h"
 
 namespace foreshock::yaml {
@@ -148,26 +148,7 @@ absl::string_view NearestWord(absl::string_view word, absl::Span<const std::stri
 }
 
 absl::Status ReadYamlFile(const std::string& path, std::string* text) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    return absl::NotFoundError(absl::StrCat(path, ": no such file"));
-  }
-  if (error) return absl::PermissionDeniedError(absl::StrCat(path, ": ", error.message()));
-  if (status.type() == std::filesystem::file_type::directory) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a directory; a file is expected"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be opened"));
-  std::string bytes(internal::kTextBytesMax + 1, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (file.bad()) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read"));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  if (bytes.size() > internal::kTextBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than ", internal::kTextBytesMax,
-                                                   " bytes, the most that is allowed"));
-  }
-  *text = std::move(bytes);
+  FORESHOCK_ASSIGN_OR_RETURN(*text, base::ReadFile(path, internal::kTextBytesMax));
   return absl::OkStatus();
 }
 

@@ -1,15 +1,13 @@
 #include "client/cpp/src/channel.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/base/file.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::client_internal {
@@ -21,19 +19,10 @@ constexpr char kSystemAuthorities[] = "/etc/ssl/certs/ca-certificates.crt";
 
 // `what` names the option.
 absl::StatusOr<std::string> ReadWhole(absl::string_view what, const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) {
-    const int error = errno;
-    const std::string message = absl::StrCat(what, " ", path, ": ", std::strerror(error));
-    return error == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
-  }
-  std::string text(kFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.empty() || text.size() > kFileBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " ", path, ": empty, no file, or more than 1 MiB"));
+  FORESHOCK_ASSIGN_OR_RETURN(std::string text,
+                             base::ReadFile(path, kFileBytesMax, absl::StrCat(what, " ")));
+  if (text.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": is empty"));
   }
   return text;
 }

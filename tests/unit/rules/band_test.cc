@@ -254,11 +254,13 @@ TEST_F(ReferenceTest, PositionsMayBeTokens) {
 
 TEST_F(ReferenceTest, AMissingFileOrSeriesIsAnErrorAtItsPlace) {
   const auto loss = [](int64_t) { return 1; };
-  EXPECT_THAT(Seen("robust_z: {above: 6}", loss),
-              ElementsAre(::testing::AllOf(
-                  HasSubstr("rules.yaml:7:43: the band cannot be read: "),
-                  HasSubstr("band.yaml: no such file; a name that is not absolute is meant from "
-                            "the folder of the rule file"))));
+  EXPECT_THAT(
+      Seen("robust_z: {above: 6}", loss),
+      ElementsAre(::testing::AllOf(
+          HasSubstr("rules.yaml:7:43: the band cannot be read: "),
+          HasSubstr(
+              "band.yaml: No such file or directory; a name that is not absolute is meant from "
+              "the folder of the rule file"))));
   Write("band.yaml",
         "version: 1\nalign: step\nseries: [{indicator: train.lr, points: [[0, 1]]}]\n");
   EXPECT_THAT(Seen("robust_z: {above: 6}", loss),

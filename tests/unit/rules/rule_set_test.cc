@@ -209,7 +209,7 @@ TEST(RuleSetTest, ErrorsOfAllFilesAreReportedAtOnce) {
   std::ofstream(dir.File("b.yaml")) << "groups: 3\n";
   EXPECT_THAT(LoadRules({{dir.File("none.yaml"), dir.File("a.yaml"), dir.File("b.yaml")}}),
               support::StatusIs(absl::StatusCode::kInvalidArgument,
-                                ::testing::AllOf(HasSubstr("none.yaml: no such file"),
+                                ::testing::AllOf(HasSubstr("none.yaml: No such file or directory"),
                                                  HasSubstr("a.yaml:1:1: unknown key `grups`"),
                                                  HasSubstr("b.yaml:1:9: `groups` is 3"))));
 }

@@ -235,9 +235,10 @@ TEST(ReadYamlFileTest, NamesTheFileAndTheReason) {
   support::TempDir dir;
   std::string text;
   EXPECT_THAT(ReadYamlFile(dir.File("none.yaml"), &text),
-              support::StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.yaml: no such file")));
+              support::StatusIs(absl::StatusCode::kNotFound,
+                                HasSubstr("none.yaml: No such file or directory")));
   EXPECT_THAT(ReadYamlFile(dir.path(), &text),
-              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a directory")));
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Is a directory")));
   std::ofstream(dir.File("big.yaml")) << std::string((1u << 20) + 1, '#');
   EXPECT_THAT(ReadYamlFile(dir.File("big.yaml"), &text),
               support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1048576")));
