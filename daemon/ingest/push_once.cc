@@ -17,14 +17,14 @@ PushOnceReactor::PushOnceReactor(ServiceCore* core, security::Caller caller,
       shared_(std::make_shared<Shared>()),
       state_(core->options.limits, core->stats) {
   if (const absl::Status status = core_->CheckMayPush(caller_); !status.ok()) {
-    Finish(core_->ToGrpcStatus(status));
+    Finish(core_->StatusOf(status));
     return;
   }
   IngestStats::Add(core_->stats->bytes, request_->ByteSizeLong());
-  const bool taken = core_->once.TryRun([this] { Finish(core_->ToGrpcStatus(Serve())); });
+  const bool taken = core_->once.TryRun([this] { Finish(core_->StatusOf(Serve())); });
   if (!taken) {
     core_->stats->Refuse(Refusal::kOverload);
-    Finish(core_->ToGrpcStatus(absl::ResourceExhaustedError(
+    Finish(core_->StatusOf(absl::ResourceExhaustedError(
         absl::StrCat(core_->options.once_tasks_max, " PushOnce calls are waiting, the limit"))));
   }
 }

@@ -36,7 +36,7 @@ PushReactor::PushReactor(ServiceCore* core, security::Caller caller)
   if (status.ok()) status = core_->CheckMayPush(caller_);
   if (!status.ok()) {
     base::MutexLock lock(&handle_->mutex);
-    if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
+    if (!end_.has_value()) end_ = core_->StatusOf(status);
   }
   Leave();
 }
@@ -163,7 +163,7 @@ void PushReactor::EndWith(const absl::Status& status, Refusal reason) {
   base::MutexLock lock(&handle_->mutex);
   if (end_.has_value()) return;
   core_->stats->Refuse(reason);
-  end_ = core_->ToGrpcStatus(status);
+  end_ = core_->StatusOf(status);
 }
 
 // ---- gRPC's events.
@@ -263,7 +263,7 @@ void PushReactor::OnHello() {
   access_version_ = core_->access == nullptr ? 0 : core_->access->version();
   if (const absl::Status status = Admit(run_); !status.ok()) {
     base::MutexLock lock(&handle_->mutex);  // counted where it was refused
-    if (!end_.has_value()) end_ = core_->ToGrpcStatus(status);
+    if (!end_.has_value()) end_ = core_->StatusOf(status);
     return;
   }
   if (!RunOn(&core_->openers, &PushReactor::Open)) {
@@ -405,7 +405,7 @@ void PushReactor::OnSinkEnd(const absl::Status& status) {
     base::MutexLock lock(&handle_->mutex);
     if (!end_.has_value()) {
       core_->stats->Refuse(Refusal::kSinkEnded);
-      end_ = core_->ToGrpcStatus(status);
+      end_ = core_->StatusOf(status);
     }
     end_after_commits_ = false;  // nothing more will come from the sink
   }
@@ -419,7 +419,7 @@ void PushReactor::Drain(const std::shared_ptr<ReactorHandle>& handle) {
       // A stream that has said Goodbye ends by itself, and better.
       if (reactor->end_.has_value() || reactor->goodbye_given_) return;
       reactor->core_->stats->Refuse(Refusal::kDraining);
-      reactor->end_ = reactor->core_->ToGrpcStatus(ServiceCore::DrainingError());
+      reactor->end_ = reactor->core_->StatusOf(ServiceCore::DrainingError());
       reactor->end_after_commits_ = true;
     }
     reactor->WakeDeferred();

@@ -13,7 +13,7 @@
 #include "daemon/base/mutex.h"
 #include "daemon/base/worker_pool.h"
 #include "daemon/ingest/admission.h"
-#include "daemon/ingest/rpc_status.h"
+#include "daemon/ingest/push_status.h"
 #include "daemon/ingest/service.h"
 
 namespace foreshock::ingest {
@@ -40,8 +40,8 @@ class ServiceCore {
         openers({.threads = options.open_threads, .tasks_max = options.open_tasks_max}),
         once({.threads = options.once_threads, .tasks_max = options.once_tasks_max}) {}
 
-  grpc::Status ToGrpcStatus(const absl::Status& status) const {
-    return ToGrpc(status, options.retry_delay);
+  grpc::Status StatusOf(const absl::Status& status) const {
+    return ToPushStatus(status, options.retry_delay);
   }
 
   // Unavailable while draining.

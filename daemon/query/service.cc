@@ -8,14 +8,11 @@
 #include "daemon/base/check.h"
 #include "daemon/base/worker_pool.h"
 #include "daemon/security/grpc_caller.h"
+#include "daemon/security/grpc_status.h"
 #include "foreshock/v1/query.grpc.pb.h"
 
 namespace foreshock::query {
 namespace {
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
 
 // How many calls are running. A call holds one place from its start to its end, and has at most one
 // task in the pool, whose queue has room for all: so a call that was let in can always go on.
@@ -84,14 +81,14 @@ class PointsReactor final : public grpc::ServerWriteReactor<v1::QueryPointsRespo
     if (stream_ == nullptr) {
       auto stream = answers_->QueryPoints(*request_);
       if (!stream.ok()) {
-        Finish(ToGrpc(stream.status()));
+        Finish(security::ToGrpc(stream.status()));
         return;
       }
       stream_ = *std::move(stream);
     }
     auto next = stream_->Next();
     if (!next.ok()) {
-      Finish(ToGrpc(next.status()));
+      Finish(security::ToGrpc(next.status()));
     } else if (!next->has_value()) {
       Finish(grpc::Status::OK);
     } else {
@@ -209,7 +206,7 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
     }
     const bool taken = pool_.TryRun([this, request, response, function, reactor] {
       absl::StatusOr<Response> answer = std::invoke(function, *answers_, *request);
-      const grpc::Status end = ToGrpc(answer.status());
+      const grpc::Status end = security::ToGrpc(answer.status());
       if (answer.ok()) *response = *std::move(answer);
       places_.Give();  // before Finish: after it the server may be gone
       reactor->Finish(end);

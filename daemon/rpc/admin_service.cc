@@ -11,14 +11,11 @@
 #include "daemon/base/status_macros.h"
 #include "daemon/ingest/validate.h"
 #include "daemon/security/grpc_caller.h"
+#include "daemon/security/grpc_status.h"
 #include "daemon/store/messages.h"
 
 namespace foreshock::rpc {
 namespace {
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
 
 // A name from the network becomes the name of a directory.
 absl::Status CheckBackupName(const std::string& name) {
@@ -87,7 +84,7 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
       Send(std::move(event));
     }
     *busy_ = false;
-    Finish(ToGrpc(result.status()));
+    Finish(security::ToGrpc(result.status()));
   }
 
   // False: nobody listens any more.
@@ -128,8 +125,8 @@ grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context
     reactor->Finish(admitted);
     return reactor;
   }
-  const bool taken =
-      worker->TryRun([reactor, action = std::move(action)] { reactor->Finish(ToGrpc(action())); });
+  const bool taken = worker->TryRun(
+      [reactor, action = std::move(action)] { reactor->Finish(security::ToGrpc(action())); });
   if (!taken) {
     reactor->Finish(grpc::Status(grpc::RESOURCE_EXHAUSTED,
                                  "too many administrative requests are waiting; try again"));

@@ -1,6 +1,6 @@
 #include "daemon/security/grpc_caller.h"
 
-#include <string>
+#include "daemon/security/grpc_status.h"
 
 namespace foreshock::security {
 
@@ -15,8 +15,7 @@ Caller CallerOf(const grpc::ServerContextBase& context) {
 
 grpc::Status Admit(const AccessControl* access, const grpc::ServerContextBase& context, Role role) {
   if (access == nullptr) return grpc::Status::OK;
-  const absl::Status status = access->Admit(CallerOf(context), role).status();
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  return ToGrpc(access->Admit(CallerOf(context), role).status());
 }
 
 }  // namespace foreshock::security

@@ -1,4 +1,6 @@
-// absl::Status -> grpc::Status with what proto/foreshock/v1/ingest.proto promises about codes.
+// The status that ends a Push call, with what proto/foreshock/v1/ingest.proto promises about codes.
+//
+//   reactor->Finish(ToPushStatus(status, options.retry_delay));
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,6 +11,6 @@ namespace foreshock::ingest {
 
 // AlreadyExists (another process holds the rank) becomes FAILED_PRECONDITION. ResourceExhausted
 // carries RetryInfo{retry_delay} in grpc-status-details-bin.
-grpc::Status ToGrpc(const absl::Status& status, absl::Duration retry_delay);
+grpc::Status ToPushStatus(const absl::Status& status, absl::Duration retry_delay);
 
 }  // namespace foreshock::ingest
