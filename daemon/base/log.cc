@@ -1,12 +1,12 @@
 #include "daemon/base/log.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -14,7 +14,7 @@
 namespace foreshock::base {
 namespace {
 
-constexpr std::chrono::seconds kRepeatInterval{10};
+constexpr absl::Duration kRepeatInterval = absl::Seconds(10);
 constexpr size_t kRepeatKeysMax = 1024;
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
@@ -51,7 +51,7 @@ std::string FieldValue(const std::string& value) {
 }
 
 struct Repeats {
-  std::chrono::steady_clock::time_point last;
+  absl::Time last;
   uint64_t left_out = 0;
 };
 
@@ -96,7 +96,7 @@ void LogEvery(absl::string_view key, LogLevel level, absl::string_view component
   {
     RepeatTable& table = RepeatedLines();
     MutexLock lock(&table.mutex);
-    const auto now = std::chrono::steady_clock::now();
+    const absl::Time now = SteadyNow();
     if (table.by_key.size() >= kRepeatKeysMax) table.by_key.clear();
     auto [it, first] = table.by_key.try_emplace(std::string(key));
     if (!first && now - it->second.last < kRepeatInterval) {

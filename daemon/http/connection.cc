@@ -12,13 +12,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/clock.h"
+
 namespace foreshock::http::internal {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kSlice{50};
-constexpr milliseconds kUnreadTime{500};
+constexpr absl::Duration kSlice = absl::Milliseconds(50);
+constexpr absl::Duration kUnreadTime = absl::Milliseconds(500);
 constexpr size_t kUnreadBytes = 256u << 10;
 
 }  // namespace
@@ -50,10 +50,12 @@ Connection::~Connection() {
   close(fd_);
 }
 
-bool Connection::WaitFor(short events, Steady::time_point deadline) const {
+bool Connection::WaitFor(short events, absl::Time deadline) const {
   pollfd entry{fd_, events, 0};
   while (true) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Steady::now()).count();
+    // Rounded up, so that the wait does not end just before the deadline.
+    const int64_t left =
+        absl::ToInt64Milliseconds(absl::Ceil(deadline - base::SteadyNow(), absl::Milliseconds(1)));
     if (left <= 0) return false;
     const int ready = poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
     if (ready > 0) return true;
@@ -61,7 +63,7 @@ bool Connection::WaitFor(short events, Steady::time_point deadline) const {
   }
 }
 
-bool Connection::WaitForTls(int result, Steady::time_point deadline) const {
+bool Connection::WaitForTls(int result, absl::Time deadline) const {
   switch (SSL_get_error(tls_.get(), result)) {
     case SSL_ERROR_WANT_READ:
       return WaitFor(POLLIN, deadline);
@@ -72,8 +74,8 @@ bool Connection::WaitForTls(int result, Steady::time_point deadline) const {
   }
 }
 
-bool Connection::Handshake(Steady::time_point deadline, const std::function<bool()>& give_up) {
-  while (!give_up() && Steady::now() < deadline) {
+bool Connection::Handshake(absl::Time deadline, const std::function<bool()>& give_up) {
+  while (!give_up() && base::SteadyNow() < deadline) {
     ERR_clear_error();
     const int result = SSL_accept(tls_.get());
     if (result == 1) return greeted_ = true;
@@ -83,12 +85,12 @@ bool Connection::Handshake(Steady::time_point deadline, const std::function<bool
       return false;
     }
     WaitFor(wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT,
-            std::min(deadline, Steady::now() + kSlice));
+            std::min(deadline, base::SteadyNow() + kSlice));
   }
   return false;
 }
 
-ssize_t Connection::Receive(Steady::time_point deadline) {
+ssize_t Connection::Receive(absl::Time deadline) {
   ssize_t got = -1;
   if (tls_ == nullptr) {
     if (!WaitFor(POLLIN, deadline)) return -1;
@@ -107,12 +109,12 @@ ssize_t Connection::Receive(Steady::time_point deadline) {
   return got;
 }
 
-bool Connection::WaitForRequest(Steady::duration idle, const std::function<bool()>& give_up) {
+bool Connection::WaitForRequest(absl::Duration idle, const std::function<bool()>& give_up) {
   if (begin_ < end_) return true;  // the peer sent several at once
-  const Steady::time_point deadline = Steady::now() + idle;
+  const absl::Time deadline = base::SteadyNow() + idle;
   if (tls_ != nullptr && !greeted_ && !Handshake(deadline, give_up)) return false;
   while (!give_up()) {
-    const Steady::time_point now = Steady::now();
+    const absl::Time now = base::SteadyNow();
     if (now >= deadline) return false;
     if (tls_ != nullptr && SSL_pending(tls_.get()) > 0) return true;
     if (tls_ != nullptr) {
@@ -129,9 +131,9 @@ bool Connection::WaitForRequest(Steady::duration idle, const std::function<bool(
   return false;
 }
 
-void Connection::BeginRequest(size_t bytes, Steady::duration read, Steady::duration write) {
+void Connection::BeginRequest(size_t bytes, absl::Duration read, absl::Duration write) {
   bytes_left_ = bytes;
-  read_deadline_ = Steady::now() + read;
+  read_deadline_ = base::SteadyNow() + read;
   write_timeout_ = write;
   writing_ = false;
 }
@@ -151,7 +153,7 @@ ssize_t Connection::Read(char* to, size_t size) {
 ssize_t Connection::Write(const char* from, size_t size) {
   if (!writing_) {
     writing_ = true;
-    write_deadline_ = Steady::now() + write_timeout_;
+    write_deadline_ = base::SteadyNow() + write_timeout_;
   }
   if (!WaitFor(POLLOUT, write_deadline_)) return -1;
   if (tls_ != nullptr) {
@@ -168,7 +170,7 @@ ssize_t Connection::Write(const char* from, size_t size) {
 void Connection::FinishUnread() {
   if (greeted_) SSL_shutdown(tls_.get());
   shutdown(fd_, SHUT_WR);
-  const Steady::time_point deadline = Steady::now() + kUnreadTime;
+  const absl::Time deadline = base::SteadyNow() + kUnreadTime;
   size_t swallowed = 0;
   while (swallowed < kUnreadBytes && WaitFor(POLLIN, deadline)) {
     const ssize_t got = recv(fd_, buffer_, sizeof(buffer_), MSG_DONTWAIT);

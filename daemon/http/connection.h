@@ -4,12 +4,12 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "daemon/security/tls_files.h"
 
 struct ssl_st;  // SSL
@@ -22,8 +22,6 @@ std::string PeerAddress(int fd);
 // Thread-compatible; Cut may be called from another thread.
 class Connection {
  public:
-  using Steady = std::chrono::steady_clock;
-
   // Takes ownership of `fd`. `tls` may be null: plain HTTP; with `client_cert` the peer must have
   // one.
   Connection(int fd, const security::TlsMaterial* tls, bool client_cert);
@@ -33,11 +31,11 @@ class Connection {
 
   // Waits for the first byte of a request, after the handshake of TLS. False when none came in
   // time, the peer closed or may not come in, or `give_up` said so (asked every 50 ms).
-  bool WaitForRequest(Steady::duration idle, const std::function<bool()>& give_up);
+  bool WaitForRequest(absl::Duration idle, const std::function<bool()>& give_up);
 
   // From now on at most `bytes` may be read, before `read` has passed; the response's clock starts
   // with its first byte.
-  void BeginRequest(size_t bytes, Steady::duration read, Steady::duration write);
+  void BeginRequest(size_t bytes, absl::Duration read, absl::Duration write);
   // After the headers: exactly this much of a body may follow.
   void AllowBody(size_t bytes) { bytes_left_ = bytes; }
   bool has_unread_body() const { return bytes_left_ > 0; }
@@ -58,20 +56,20 @@ class Connection {
  private:
   static constexpr size_t kBufferBytes = 4096;
 
-  bool WaitFor(short events, Steady::time_point deadline) const;
+  bool WaitFor(short events, absl::Time deadline) const;
   // Up to a slice at a time, so that `give_up` is asked.
-  bool Handshake(Steady::time_point deadline, const std::function<bool()>& give_up);
-  ssize_t Receive(Steady::time_point deadline);  // into the buffer
+  bool Handshake(absl::Time deadline, const std::function<bool()>& give_up);
+  ssize_t Receive(absl::Time deadline);  // into the buffer
   // After SSL_read, SSL_write or SSL_accept: waits for what it wants. False when it has failed.
-  bool WaitForTls(int result, Steady::time_point deadline) const;
+  bool WaitForTls(int result, absl::Time deadline) const;
 
   const int fd_;
   const std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;  // null: plain
   bool greeted_ = false;                                  // the handshake is over
   size_t bytes_left_ = 0;
-  Steady::time_point read_deadline_;
-  Steady::time_point write_deadline_;
-  Steady::duration write_timeout_{};
+  absl::Time read_deadline_;
+  absl::Time write_deadline_;
+  absl::Duration write_timeout_;
   bool writing_ = false;
   char buffer_[kBufferBytes];
   size_t begin_ = 0;

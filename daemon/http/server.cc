@@ -321,14 +321,12 @@ class HttpServer::Impl {
 
   void Serve(Connection* connection, const std::string& address) {
     const BusyGuard busy(&mutex_, &busy_, connection);
-    const auto idle = absl::ToChronoNanoseconds(options_.idle_timeout);
-    const auto read = absl::ToChronoNanoseconds(options_.read_timeout);
-    const auto write = absl::ToChronoNanoseconds(options_.write_timeout);
     bool first = true;
     // An idle connection makes room as soon as another one waits for a thread.
     const auto give_up = [&] { return stopping_ || (!first && waiting_.Wanted(address)); };
-    while (connection->WaitForRequest(idle, give_up)) {
-      connection->BeginRequest(options_.header_bytes_max, read, write);
+    while (connection->WaitForRequest(options_.idle_timeout, give_up)) {
+      connection->BeginRequest(options_.header_bytes_max, options_.read_timeout,
+                               options_.write_timeout);
       Stream stream(connection);
       bool peer_closes = false;
       bool unread = true;  // until the headers were understood
