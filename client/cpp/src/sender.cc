@@ -1,7 +1,6 @@
 #include "client/cpp/src/sender.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +54,7 @@ Sender::Sender(const ClientOptions& options, bool instance_is_ours)
     : options_(options),
       instance_is_ours_(instance_is_ours),
       hello_(MakeHello(options)),
-      backoff_(options.backoff_min, options.backoff_max, std::random_device{}()),
+      backoff_{.first = options.backoff_min, .max = options.backoff_max},
       queue_({.bytes_max = options.queue_bytes_max, .reports_max = options.queue_reports_max}),
       message_bytes_max_(options.message_bytes_max),
       thread_([this] { Run(); }) {}
@@ -334,8 +333,9 @@ absl::Duration Sender::HandleEnd(const grpc::Status& status) {
                               " bytes: ", status.error_message()));
     }
   }
-  if (progressed_) backoff_.Reset();
-  return std::max(backoff_.Next(), retry_delay.value_or(absl::ZeroDuration()));
+  failures_ = progressed_ ? 1 : failures_ + 1;
+  const double random = std::generate_canonical<double, 53>(random_);
+  return std::max(backoff_.Wait(failures_, random), retry_delay.value_or(absl::ZeroDuration()));
 }
 
 void Sender::OnResponse(const v1::PushResponse& response) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -10,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cpp/src/backoff.h"
 #include "client/cpp/src/channel.h"
 #include "client/cpp/src/names.h"
 #include "client/cpp/src/send_queue.h"
 #include "client/cpp/src/stream.h"
+#include "daemon/base/backoff.h"
 #include "daemon/base/mutex.h"
 #include "foreshock/client.h"
 
@@ -66,7 +67,9 @@ class Sender {
   // Background thread only.
   Secrets secrets_;                                // that the stub shows
   std::unique_ptr<v1::IngestService::Stub> stub_;  // null: none yet
-  Backoff backoff_;
+  const base::Backoff backoff_;
+  int failures_ = 0;  // streams that ended in a row without progress
+  std::mt19937_64 random_{std::random_device{}()};
 
   mutable base::Mutex mutex_;
   base::CondVar work_;     // for the background thread while it has a stream and nothing to send

@@ -1,6 +1,5 @@
 #include "client/cpp/src/send_queue.h"
 
-#include "client/cpp/src/backoff.h"
 #include "client/cpp/src/stream.h"
 #include "foreshock/v1/errors.pb.h"
 #include "gmock/gmock.h"
@@ -86,19 +85,6 @@ TEST_F(SendQueueTest, LargeReportsCanBeTakenOut) {
   EXPECT_THAT(Seqs(queue_.Clear()), ElementsAre(1));
   EXPECT_EQ(queue_.size(), 0u);
   EXPECT_EQ(queue_.bytes(), 0u);
-}
-
-TEST(BackoffTest, DoublesUpToTheLimitAndJittersDownToHalf) {
-  const uint64_t kSeed = 20261130;
-  Backoff backoff(absl::Milliseconds(100), absl::Milliseconds(1500), kSeed);
-  for (int round = 0; round < 2; ++round) {
-    for (const int full_ms : {100, 200, 400, 800, 1500, 1500}) {
-      const absl::Duration wait = backoff.Next();
-      EXPECT_GE(wait, absl::Milliseconds(full_ms) / 2) << "seed " << kSeed;
-      EXPECT_LE(wait, absl::Milliseconds(full_ms)) << "seed " << kSeed;
-    }
-    backoff.Reset();
-  }
 }
 
 TEST(RetryDelayTest, IsReadFromTheDetailsAndNothingElse) {
