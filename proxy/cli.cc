@@ -46,16 +46,4 @@ void PrintWarnings(const std::vector<std::string>& warnings) {
   }
 }
 
-std::string FormatBytes(uint64_t bytes) {
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  auto value = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (value < 1024) break;
-    value /= 1024;
-    unit = next;
-  }
-  return absl::StrFormat("%.2f %s", value, unit);
-}
-
 }  // namespace foreshock::proxy

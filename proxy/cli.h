@@ -49,8 +49,6 @@ void AddCommonOptions(CLI::App& verb, Program& program);
 int Finish(const absl::Status& status);
 // "foreshock-proxy: warning: ..." on stderr, each once.
 void PrintWarnings(const std::vector<std::string>& warnings);
-// "812 B", "3.50 KiB", "12.35 GiB".
-std::string FormatBytes(uint64_t bytes);
 
 void AddInspect(CLI::App& app, Program& program);
 void AddCalibrate(CLI::App& app, Program& program);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
+#include "daemon/base/format_bytes.h"
 #include "nlohmann/json.hpp"
 #include "proxy/cli.h"
 
@@ -53,13 +54,13 @@ void PrintTables(const Source& source) {
   facts.AddRow({"routing", model.Routing()});
   facts.AddRow({"hidden size", absl::StrCat(model.hidden)});
   facts.AddRow({"files", absl::StrCat(source.checkpoint.shards.size())});
-  facts.AddRow({"size", FormatBytes(model.bytes())});
+  facts.AddRow({"size", base::FormatBytes(model.bytes())});
   cli::SayLines(facts.Render(out));
   cli::Say("\n");
   Table parts({{"part"}, {"size", Align::kRight}, {"share", Align::kRight}, {"when pruned"}});
   const auto part = [&](const char* name, uint64_t bytes, const char* action) {
     const double share = static_cast<double>(bytes) / static_cast<double>(model.bytes());
-    parts.AddRow({name, FormatBytes(bytes), absl::StrFormat("%.1f %%", 100 * share), action});
+    parts.AddRow({name, base::FormatBytes(bytes), absl::StrFormat("%.1f %%", 100 * share), action});
   };
   part("routed experts", model.expert_bytes, "kept experts only, renumbered");
   part("router", model.router_bytes, "rows of kept experts");
@@ -73,8 +74,8 @@ void PrintTables(const Source& source) {
     const KeepCheck check = CheckKeep(model, keep, 1);
     const auto& remarks = check.errors.empty() ? check.warnings : check.errors;
     keeps.AddRow(
-        {absl::StrCat(keep), FormatBytes(model.BytesWith(keep)),
-         FormatBytes(model.bytes() - model.BytesWith(keep)),
+        {absl::StrCat(keep), base::FormatBytes(model.BytesWith(keep)),
+         base::FormatBytes(model.bytes() - model.BytesWith(keep)),
          absl::StrCat(check.errors.empty() ? "" : "impossible: ", absl::StrJoin(remarks, "; "))});
   }
   cli::SayLines(keeps.Render(out));

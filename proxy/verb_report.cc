@@ -13,6 +13,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
+#include "daemon/base/format_bytes.h"
 #include "daemon/base/gnuplot.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -139,13 +140,14 @@ void PrintReport(const ReportJson& whole, const Report& report, double accelerat
   size.AddRow({"experts a layer", absl::StrCat(report.experts), absl::StrCat(report.keep)});
   size.AddRow({"parameters", absl::StrFormat("%.3g", static_cast<double>(report.parameters_before)),
                absl::StrFormat("%.3g", static_cast<double>(report.parameters_after))});
-  size.AddRow({"weights", FormatBytes(report.bytes_before), FormatBytes(report.bytes_after)});
+  size.AddRow(
+      {"weights", base::FormatBytes(report.bytes_before), base::FormatBytes(report.bytes_after)});
   size.AddRow({absl::StrCat("accelerators of ", accelerator_gib, " GiB, weights alone"),
                absl::StrCat(Accelerators(report.bytes_before, accelerator_gib)),
                absl::StrCat(Accelerators(report.bytes_after, accelerator_gib))});
   cli::SayLines(size.Render(out));
   cli::Say("\nall %s of the proxy's files are what the source and the plan give\n",
-           FormatBytes(report.bytes_compared));
+           base::FormatBytes(report.bytes_compared));
   for (const std::string& change : report.config_changes) {
     cli::Say("config.json: %s\n", change);
   }
@@ -205,7 +207,7 @@ absl::Status RunReport(const Program& program, const ReportArguments& arguments)
   }
   cli::Progress progress("compare", proxy.checkpoint.bytes());
   const auto update = [&](uint64_t done, const std::string& name) {
-    progress.Update(done, absl::StrCat(FormatBytes(done), ", ", name));
+    progress.Update(done, absl::StrCat(base::FormatBytes(done), ", ", name));
   };
   FORESHOCK_ASSIGN_OR_RETURN(const Report report,
                              MakeReport(source, proxy, plan, calibration, update));

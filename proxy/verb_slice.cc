@@ -12,6 +12,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
+#include "daemon/base/format_bytes.h"
 #include "daemon/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "proxy/assemble.h"
@@ -25,8 +26,8 @@ void WarnOfSpace(const std::string& out, uint64_t bytes) {
   std::error_code error;
   const auto space = std::filesystem::space(parent.empty() ? "." : parent, error);
   if (error || space.available >= bytes) return;
-  PrintWarnings({absl::StrCat("the proxy takes ", FormatBytes(bytes), ", ",
-                              FormatBytes(space.available), " are free")});
+  PrintWarnings({absl::StrCat("the proxy takes ", base::FormatBytes(bytes), ", ",
+                              base::FormatBytes(space.available), " are free")});
 }
 
 void PrintCutJson(const Cut& cut, const SliceArguments& arguments, const Assembled& assembled) {
@@ -53,7 +54,7 @@ void PrintCut(const Cut& cut, const SliceArguments& arguments, const Assembled& 
   cli::Table table(
       {{"tensors"}, {"count", cli::Align::kRight}, {"source bytes", cli::Align::kRight}});
   const auto row = [&](const char* what, const Tally& part) {
-    table.AddRow({what, absl::StrCat(part.tensors), FormatBytes(part.bytes)});
+    table.AddRow({what, absl::StrCat(part.tensors), base::FormatBytes(part.bytes)});
   };
   row("copied", cut.copied);
   row("cut to the kept experts", cut.sliced);
@@ -62,14 +63,14 @@ void PrintCut(const Cut& cut, const SliceArguments& arguments, const Assembled& 
   cli::SayLines(table.Render(cli::Terminal(stdout)));
   if (arguments.dry_run) {
     cli::Say("\n%s would take %s in %zu files; nothing was written\n", arguments.out,
-             FormatBytes(cut.bytes), cut.shards.size());
+             base::FormatBytes(cut.bytes), cut.shards.size());
     return;
   }
   const std::string before =
       assembled.shards_kept == 0
           ? ""
           : absl::StrCat(", ", assembled.shards_kept, " of them by an earlier attempt");
-  cli::Say("\n%s written: %s in %zu files%s\n", arguments.out, FormatBytes(cut.bytes),
+  cli::Say("\n%s written: %s in %zu files%s\n", arguments.out, base::FormatBytes(cut.bytes),
            cut.shards.size(), before);
   cli::SayLines(absl::StrCat("\n", kRulesOfUse, "\n"));
 }
@@ -106,8 +107,8 @@ absl::Status CutAndWrite(const Program& program, const Source& source, const Pla
     WarnOfSpace(arguments.out, cut.bytes);
     cli::Progress progress("slice", cut.bytes);
     const auto update = [&](uint64_t done, const std::string& file) {
-      progress.Update(done,
-                      absl::StrCat(FormatBytes(done), " of ", FormatBytes(cut.bytes), ", ", file));
+      progress.Update(done, absl::StrCat(base::FormatBytes(done), " of ",
+                                         base::FormatBytes(cut.bytes), ", ", file));
     };
     FORESHOCK_ASSIGN_OR_RETURN(assembled,
                                Assemble(source.checkpoint, plan, cut, arguments.out, update));

@@ -17,6 +17,7 @@
 #include "client/cli/tls_probe.h"
 #include "client/cli/wire/health.grpc.pb.h"
 #include "client/cli/wire/reflection.grpc.pb.h"
+#include "daemon/base/format_bytes.h"
 
 namespace foreshock::cli {
 namespace {
@@ -144,7 +145,7 @@ void CheckStatus(Connection& daemon, Diagnosis& diagnosis) {
   findings.push_back(
       daemon_status.store_writable()
           ? Good("store", absl::StrCat(daemon_status.data_directory(), " is writable, ",
-                                       FormatBytes(daemon_status.store_bytes())))
+                                       base::FormatBytes(daemon_status.store_bytes())))
           : Bad("store", absl::StrCat(daemon_status.data_directory(), " cannot be written"),
                 "free space on that file system; writing resumes by itself"));
   if (daemon_status.rules_loaded() == 0) {

@@ -28,18 +28,6 @@ std::string FormatValue(double value) {
   return absl::StrFormat("%.*f", std::max(0, (size < 1 ? 4 : 4 - digits_before_point)), value);
 }
 
-std::string FormatBytes(uint64_t bytes) {
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  double value = static_cast<double>(bytes);
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(units)) {
-    value /= 1024;
-    ++unit;
-  }
-  return absl::StrFormat("%.*f %s", value < 10 ? 1 : 0, value, units[unit]);
-}
-
 std::string FormatCount(uint64_t count) {
   std::string digits = absl::StrCat(count);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ' ');

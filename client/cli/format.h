@@ -15,8 +15,6 @@ namespace foreshock::cli {
 
 // Four significant digits: "0.7134", "12.31", "1.52e-06"; whole numbers below 2^53 in full.
 std::string FormatValue(double value);
-// "12.4 MiB".
-std::string FormatBytes(uint64_t bytes);
 // "1 234 567".
 std::string FormatCount(uint64_t count);
 // "3 h 12 min", "42 s", "0.8 s".

@@ -12,6 +12,7 @@
 #include "client/cli/alert_block.h"
 #include "client/cli/format.h"
 #include "client/cli/text.h"
+#include "daemon/base/format_bytes.h"
 
 namespace foreshock::cli {
 namespace {
@@ -153,7 +154,7 @@ TopView::Lines TopView::Health(const TopNews& news, size_t columns) const {
                 Printable(absl::StrCat("foreshockd ", status.version(), " at ", data.server))),
         "  ", state, ", up ",
         ShortDuration(data.at - absl::FromUnixNanos(status.started_unix_ns())), ", ",
-        Plural(status.streams(), "stream"), ", ", FormatBytes(status.resident_bytes())));
+        Plural(status.streams(), "stream"), ", ", base::FormatBytes(status.resident_bytes())));
   } else {
     const absl::Duration wait = std::max(absl::ZeroDuration(), news.retry_at - news.now);
     lines.push_back(
@@ -175,9 +176,9 @@ TopView::Lines TopView::Health(const TopNews& news, size_t columns) const {
                           absl::StrCat(FormatCount(status.summaries_rejected()), " rejected")));
   if (data.metrics.ok()) {
     absl::StrAppend(&flow, "; queue ", FormatCount(data.metrics->queue_items), ", ",
-                    FormatBytes(data.metrics->queue_bytes));
+                    base::FormatBytes(data.metrics->queue_bytes));
   }
-  absl::StrAppend(&flow, "; store ", FormatBytes(status.store_bytes()),
+  absl::StrAppend(&flow, "; store ", base::FormatBytes(status.store_bytes()),
                   status.store_writable() ? "" : Painted(Style::kRedBold, " NOT WRITABLE"));
   lines.push_back(flow);
   lines.push_back(NotifiersLine(data.metrics, data.at));

@@ -15,6 +15,7 @@
 #include "client/cli/print_json.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
+#include "daemon/base/format_bytes.h"
 
 namespace foreshock::cli {
 namespace {
@@ -57,7 +58,7 @@ void Print(const v1::GetStatusResponse& status, const std::string& server,
                                 : out.Paint(Style::kRed, "FAILED, the old ones are in force")));
   row("alerts", absl::StrCat(FormatCount(status.alerts_firing()), " firing"));
   row("store",
-      absl::StrCat(status.data_directory(), ", ", FormatBytes(status.store_bytes()), ", ",
+      absl::StrCat(status.data_directory(), ", ", base::FormatBytes(status.store_bytes()), ", ",
                    status.store_writable() ? "writable" : out.Paint(Style::kRed, "NOT WRITABLE")));
   if (!metrics.ok()) {
     row("notifiers",
@@ -71,7 +72,7 @@ void Print(const v1::GetStatusResponse& status, const std::string& server,
     }
     row("silences", absl::StrCat(FormatCount(metrics->silences), " in force"));
   }
-  row("memory", absl::StrCat(FormatBytes(status.resident_bytes()), " resident"));
+  row("memory", absl::StrCat(base::FormatBytes(status.resident_bytes()), " resident"));
 }
 
 // What GetStatus answers, and who is told.

@@ -19,6 +19,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
+#include "daemon/base/format_bytes.h"
 #include "daemon/store/disk_store.h"
 #include "daemon/store/messages.h"
 #include "nlohmann/json.hpp"
@@ -67,12 +68,12 @@ void PrintStats(const v1::GetStoreStatsResponse& stats) {
                   {"on disk", Align::kRight},
                   {"in memory", Align::kRight}});
   for (const v1::StoreFamily& family : stats.families()) {
-    families.AddRow({family.name(), FormatCount(family.rows().rows()),
-                     FormatBytes(family.rows().bytes()), FormatBytes(family.disk_bytes()),
-                     FormatBytes(family.memory_bytes())});
+    families.AddRow(
+        {family.name(), FormatCount(family.rows().rows()), base::FormatBytes(family.rows().bytes()),
+         base::FormatBytes(family.disk_bytes()), base::FormatBytes(family.memory_bytes())});
   }
   SayLines(families.Render(out));
-  Say("\nall files: %s\n\n", FormatBytes(stats.disk_bytes()));
+  Say("\nall files: %s\n\n", base::FormatBytes(stats.disk_bytes()));
   Table runs({{"run"},
               {"series", Align::kRight},
               {"points", Align::kRight},
@@ -86,8 +87,8 @@ void PrintStats(const v1::GetStoreStatsResponse& stats) {
   for (const v1::StoreRun& run : stats.runs()) {
     const uint64_t points = run.raw_points() + run.open_points() + run.downsampled_points();
     runs.AddRow({absl::StrCat(run.name(), run.pinned() ? " (pinned)" : ""),
-                 FormatCount(run.series()), FormatCount(points), FormatBytes(run.disk_bytes()),
-                 PerPoint(run.raw().bytes(), run.raw_points()),
+                 FormatCount(run.series()), FormatCount(points),
+                 base::FormatBytes(run.disk_bytes()), PerPoint(run.raw().bytes(), run.raw_points()),
                  run.raw().rows() == 0 ? "-" : FormatCount(run.raw_points() / run.raw().rows()),
                  FormatCount(run.open_points()), Share(run.downsampled_points(), points),
                  run.has_raw_from() ? absl::StrCat(run.raw_from()) : "-", Ages(run)});
@@ -161,7 +162,7 @@ class VerifyView {
           absl::StrCat(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n"));
     } else {
       Say("%s of %s and %s read, with %s in %s: %s\n", Plural(result.files(), "file"),
-          FormatBytes(result.file_bytes()), Plural(result.rows(), "row"),
+          base::FormatBytes(result.file_bytes()), Plural(result.rows(), "row"),
           Plural(result.points(), "point"), Plural(result.chunks(), "chunk"),
           result.findings() == 0 ? "all is as it was written"
                                  : Plural(result.findings(), "finding"));
@@ -217,7 +218,7 @@ void PrintBackup(const v1::BackupStoreResponse& backup, const char* verb, Output
     return;
   }
   Say("%s %s: backup %u of %s, %s in %s\n", verb, backup.directory(), backup.id(),
-      LocalTime(backup.time_unix_s() * 1'000'000'000), FormatBytes(backup.bytes()),
+      LocalTime(backup.time_unix_s() * 1'000'000'000), base::FormatBytes(backup.bytes()),
       Plural(backup.files(), "file"));
 }
 

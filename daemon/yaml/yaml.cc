@@ -113,7 +113,8 @@ bool TakeQuantity(absl::string_view* text, absl::Span<const Suffix> units, doubl
   return false;
 }
 
-std::string FormatBytes(uint64_t bytes) {
+// "16MiB", as a file says it.
+std::string BytesInFile(uint64_t bytes) {
   constexpr absl::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   while (unit + 1 < std::size(kUnits) && bytes != 0 && bytes % 1024 == 0) {
@@ -316,7 +317,7 @@ uint64_t YamlNode::Bytes(YamlRange<uint64_t> range, uint64_t fallback) const {
   }
   WrongType(absl::StrCat(
       "a size such as 512B, 64KiB, 16MiB, 2GiB or 1TiB",
-      RangeText(range, uint64_t{0}, std::numeric_limits<uint64_t>::max(), FormatBytes)));
+      RangeText(range, uint64_t{0}, std::numeric_limits<uint64_t>::max(), BytesInFile)));
   return fallback;
 }
 
