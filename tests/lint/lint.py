@@ -100,6 +100,13 @@ FORBIDDEN = [
 ]
 FORBIDDEN_SKIP = {"tests/lint/lint.py"}
 # How programs wait: absl::Now() is for what is stored and shown.
+# What has one way; the files that may do it otherwise, and the way.
+ONE_WAY = [
+    (re.compile(r"\bstd::string_view\b"), set(), "use absl::string_view, which Abseil's functions take"),
+    (re.compile(r"\bsteady_clock\b"), {"daemon/base/clock.h"}, "use SteadyNow() of daemon/base/clock.h"),
+    (re.compile(r"static_cast<grpc::StatusCode>"), {"daemon/security/grpc_status.h"},
+     "use ToGrpc() of daemon/security/grpc_status.h"),
+]
 WAITS = re.compile(r"absl::Now\(\) [+<>]|([<>]=?|(until|deadline|next) -) absl::Now\(\)")
 TEXT_SUFFIXES = {".cc", ".h", ".inc", ".proto", ".py", ".ts", ".cjs", ".sh", ".md", ".txt", ".yaml", ".yml",
                  ".cmake", ".json", ".in", ""}
@@ -297,6 +304,16 @@ def check_waits(name, lines):
                    "SteadyNow() of daemon/base/clock.h is none")
 
 
+def check_one_way(name, lines):
+    if not name.startswith(("daemon/", "client/", "proxy/")):
+        return
+    for number, line in enumerate(lines, 1):
+        for pattern, allowed, way in ONE_WAY:
+            found = pattern.search(line)
+            if found and name not in allowed:
+                yield f"{name}:{number}: '{found.group(0)}': {way}"
+
+
 def check_says(name, lines):
     if not name.startswith(("client/cli/", "proxy/")) or name in MAY_WRITE:
         return
@@ -486,6 +503,7 @@ def main():
             findings += check_namespaces(name, lines)
             findings += check_pragma_once(name, text)
             findings += check_waits(name, lines)
+            findings += check_one_way(name, lines)
             findings += check_says(name, lines)
         elif name.endswith(".h.in"):
             findings += check_namespaces(name, lines)

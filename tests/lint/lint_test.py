@@ -197,6 +197,18 @@ class Clocks(unittest.TestCase):
             self.assertEqual(list(lint.check_waits("daemon/a/b.cc", [line])), [], line)
 
 
+class OneWay(unittest.TestCase):
+
+    def test_a_second_way_is_a_finding_where_the_one_way_does_not_lie(self):
+        for line, home in [("std::string_view key;", None),
+                           ("std::chrono::steady_clock::now()", "daemon/base/clock.h"),
+                           ("static_cast<grpc::StatusCode>(1)", "daemon/security/grpc_status.h")]:
+            self.assertEqual(len(list(lint.check_one_way("daemon/a/b.cc", [line]))), 1, line)
+            self.assertEqual(list(lint.check_one_way("tests/a.cc", [line])), [])
+            if home:
+                self.assertEqual(list(lint.check_one_way(home, [line])), [])
+
+
 class Lengths(unittest.TestCase):
 
     def found(self, text):
