@@ -38,14 +38,14 @@ class Rebuild {
     } else {
       FORESHOCK_RETURN_IF_ERROR(Add(&stream, message.mutable_report()));
     }
-    state_->Settle(now_, &changes_);
+    state_->Settle(now_, Budget(), &changes_);
     HandOn();
     return absl::OkStatus();
   }
 
   void Finish() {
     if (state_ == nullptr) return;
-    state_->Settle(absl::InfiniteFuture(), &changes_);
+    state_->Settle(absl::InfiniteFuture(), Budget(), &changes_);
     HandOn();
   }
 
@@ -66,8 +66,9 @@ class Rebuild {
     FORESHOCK_RETURN_IF_ERROR(stream.checks->OnHello(hello));
     if (state_ == nullptr) {
       run_ = hello.run();
-      state_ = std::make_unique<pipeline::RunState>(
-          run_, pipeline::RunState::Options(), std::make_shared<rules::CompiledRules>(), &stats_);
+      state_ = std::make_unique<pipeline::RunState>(run_, pipeline::RunState::Options(),
+                                                    std::make_shared<rules::CompiledRules>(),
+                                                    /*store=*/nullptr, &stats_);
     } else if (hello.run() != run_) {
       return absl::InvalidArgumentError(absl::StrCat("it holds the runs '", run_, "' and '",
                                                      hello.run(),
@@ -125,7 +126,7 @@ class Rebuild {
   void MoveClock(absl::Time now) {
     if (now <= now_) return;
     now_ = now;
-    state_->Settle(now_, &changes_);
+    state_->Settle(now_, Budget(), &changes_);
     HandOn();
     if (attempt_ > 0) sink_->Tick(absl::ToUnixNanos(now_));
   }
@@ -138,7 +139,7 @@ class Rebuild {
       last_step_ = step.row.step;
       reached_ = std::max(reached_.value_or(last_step_), last_step_);
       if (step.row.ranks < world_size_) {
-        sink_->SetSilentRanks(state_->status().back().silent_ranks);
+        sink_->SetSilentRanks(state_->NewestSilentRanks());
       }
       sink_->OnStep(step);
     }

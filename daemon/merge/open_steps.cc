@@ -13,6 +13,7 @@ OpenSteps::OpenSteps(Options options, uint32_t world_size)
 OpenSteps::Rank& OpenSteps::Held(uint32_t rank) {
   FORESHOCK_CHECK(rank < world_size_);
   const auto [it, fresh] = ranks_.try_emplace(rank, others_);
+  if (fresh && others_.silent) ++silent_held_;
   if (fresh && !others_.silent) live_.emplace(others_.done_through, rank);
   return it->second;
 }
@@ -42,7 +43,7 @@ OpenSteps::Outcome OpenSteps::Add(const model::ShardReport& report, absl::Time n
   if (!rank.gone) live_.erase({rank.done_through, report.rank()});
   rank.done_through =
       std::max(rank.done_through, report.last_of_step() ? report.step() : report.step() - 1);
-  rank.silent = false;
+  SetSilent(false, &rank);
   if (!rank.gone) live_.emplace(rank.done_through, report.rank());
 
   if (outcome == Outcome::kTooLate) return outcome;
@@ -68,13 +69,13 @@ OpenSteps::Step& OpenSteps::Merge(const model::ShardReport& report) {
 void OpenSteps::RankGone(uint32_t rank) {
   Rank& state = Held(rank);
   live_.erase({state.done_through, rank});
+  SetSilent(false, &state);  // nobody waits for its word
   state.gone = true;
 }
 
 void OpenSteps::RankReturns(uint32_t rank) {
   Rank& state = Held(rank);
   if (!std::exchange(state.gone, false)) return;
-  state.silent = false;
   live_.emplace(state.done_through, rank);
 }
 
@@ -107,28 +108,47 @@ SettledStep OpenSteps::Change(int64_t number) {
 void OpenSteps::MarkSilent(int64_t step) {
   others_.silent = others_.silent || others_.done_through < step;
   while (!live_.empty() && live_.begin()->first < step) {
-    ranks_.at(live_.begin()->second).silent = true;
+    SetSilent(true, &ranks_.at(live_.begin()->second));
     live_.erase(live_.begin());
   }
 }
 
+void OpenSteps::SetSilent(bool silent, Rank* rank) {
+  silent_held_ -= rank->silent ? 1 : 0;
+  rank->silent = silent;
+  silent_held_ += silent ? 1 : 0;
+}
+
+bool OpenSteps::OldestIsForgettable() const {
+  if (steps_.empty() || !steps_.begin()->second.closed) return false;
+  const int64_t oldest = steps_.begin()->first;
+  if (changed_.contains(oldest)) return false;
+  return retired_ || oldest <= *last_closed_ - options_.kept_steps || bytes_ > options_.bytes_max;
+}
+
 void OpenSteps::Forget() {
-  if (!last_closed_.has_value()) return;
-  while (!steps_.empty()) {
-    auto oldest = steps_.begin();
-    const bool out_of_reach = retired_ || oldest->first <= *last_closed_ - options_.kept_steps;
-    if (!oldest->second.closed || !(out_of_reach || bytes_ > options_.bytes_max)) break;
-    if (changed_.contains(oldest->first)) break;
+  while (OldestIsForgettable()) {
+    const auto oldest = steps_.begin();
     bytes_ -= oldest->second.merger.bytes();
     settled_through_ = std::max(settled_through_.value_or(oldest->first), oldest->first);
     steps_.erase(oldest);
   }
 }
 
+bool OpenSteps::has_work() const {
+  return !open_.empty() || !changed_.empty() || OldestIsForgettable();
+}
+
 std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
+  std::vector<SettledStep> settled = CloseDue(now);
+  for (const SettledStep& step : TakeChanged()) settled.push_back(step);
+  return settled;
+}
+
+std::vector<SettledStep> OpenSteps::CloseDue(absl::Time now, size_t max) {
   Forget();
   std::vector<SettledStep> settled;
-  while (!open_.empty()) {
+  while (!open_.empty() && settled.size() < max) {
     const int64_t number = *open_.begin();
     const bool complete = EveryLiveRankDone(number);
     if (!complete) {
@@ -140,6 +160,11 @@ std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
     }
     settled.push_back(Close(number, /*partial=*/!complete));
   }
+  return settled;
+}
+
+std::vector<SettledStep> OpenSteps::TakeChanged() {
+  std::vector<SettledStep> settled;
   for (int64_t number : changed_) {
     // Complete after all, if every rank that still speaks has now finished it.
     Step& step = steps_.at(number);
@@ -170,9 +195,13 @@ std::vector<SettledStep> OpenSteps::Retire() {
 std::vector<uint32_t> OpenSteps::silent_ranks() const {
   std::vector<uint32_t> silent;
   ForEachRank([&silent](uint32_t rank, const Rank& state) {
-    if (state.silent && !state.gone) silent.push_back(rank);
+    if (state.silent) silent.push_back(rank);
   });
   return silent;
+}
+
+size_t OpenSteps::silent_count() const {
+  return silent_held_ + (others_.silent ? world_size_ - ranks_.size() : 0);
 }
 
 std::vector<uint32_t> OpenSteps::hindmost() const {

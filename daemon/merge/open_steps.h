@@ -58,14 +58,21 @@ class OpenSteps {
   // It said Hello again: steps wait for it as for any other.
   void RankReturns(uint32_t rank);
 
-  // Steps that are due, in step order, then closed steps that late reports changed.
+  // Closes the steps that are due, at most `max` of them, in step order.
+  std::vector<SettledStep> CloseDue(absl::Time now, size_t max = SIZE_MAX);
+  // Closed steps that late reports have changed since the last call.
+  std::vector<SettledStep> TakeChanged();
+  // One after the other.
   std::vector<SettledStep> TakeSettled(absl::Time now);
+  // False: the calls above would do nothing, whatever the time.
+  bool has_work() const;
 
   // Closes everything that is open and keeps nothing from now on: a newer attempt has begun.
   std::vector<SettledStep> Retire();
 
   // Ranks that no step waits for because they fell silent; sorted.
   std::vector<uint32_t> silent_ranks() const;
+  size_t silent_count() const;
 
   // Ranks that are farthest behind, those that fell silent included; empty if none is behind the
   // others. Sorted. O(ranks).
@@ -110,12 +117,15 @@ class OpenSteps {
   SettledStep Close(int64_t number, bool partial);
   SettledStep Change(int64_t number);
   void MarkSilent(int64_t step);
+  void SetSilent(bool silent, Rank* rank);
+  bool OldestIsForgettable() const;
   void Forget();
 
   const Options options_;
   const uint32_t world_size_;
   std::map<uint32_t, Rank> ranks_;  // that have spoken
   Rank others_;                     // the state of each one that has not
+  size_t silent_held_ = 0;          // of ranks_: silent and not gone
   // Ranks of ranks_ that can hold a step up, ordered by how far they have come: (done_through,
   // rank).
   std::set<std::pair<int64_t, uint32_t>> live_;

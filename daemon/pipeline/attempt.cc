@@ -48,6 +48,7 @@ absl::Status Attempt::Load(const store::Store& store, absl::Time now) {
     const uint32_t number = layer.layer();
     coactivation_[number] = std::move(layer);
   }
+  loaded = true;
   return absl::OkStatus();
 }
 

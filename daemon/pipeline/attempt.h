@@ -31,8 +31,8 @@ class Attempt {
   Attempt(const std::string& run, model::AttemptRow row, const v1::ModelShape& model,
           const Options& options, PipelineStats* stats);
 
-  // After a restart: reads who spoke, the marks, the open statistics and the sums. `now` is when
-  // open steps begin to wait.
+  // Into a fresh object: reads who spoke, the marks, the open statistics and the sums from the
+  // store. `now` is when open steps begin to wait.
   absl::Status Load(const store::Store& store, absl::Time now);
 
   // Whether the model shape or the world size of a hello of this launch contradicts it.
@@ -46,6 +46,11 @@ class Attempt {
   // A step that has closed, computed: its points, findings and what is undefined. What is added up
   // over closed steps goes into the batch.
   void Compute(const merge::SettledStep& step, model::ClosedStep* closed, store::StoreBatch* batch);
+
+  // Whether nobody speaks for it and nothing of it is open: all of it is in the store.
+  bool idle() const { return speakers.streams() == 0 && !open_steps.has_work(); }
+  // Whether its ranks are in memory; if not, Load brings them back.
+  bool loaded = true;
 
   // Says in the batch which statistics may be forgotten.
   void ForgetSettled(store::StoreBatch* batch);

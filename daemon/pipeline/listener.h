@@ -19,7 +19,6 @@ struct AttemptStatus {
   uint32_t ranks_connected = 0;
   std::optional<int64_t> resume_step{};  // as it was declared
   std::optional<int64_t> last_step{};    // closed
-  std::vector<uint32_t> silent_ranks{};  // no step waits for them any more
 };
 
 // Called on the writer's thread, after the commit, in the order of the commit. Must be quick.

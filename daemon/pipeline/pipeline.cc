@@ -14,7 +14,7 @@ namespace foreshock::pipeline {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-constexpr size_t kWorkPerCommitMax = 4096;
+constexpr absl::Duration kForgetInterval = absl::Seconds(1);
 
 }  // namespace
 
@@ -63,9 +63,8 @@ absl::Status Pipeline::LoadUnfinished(const std::string& run) {
 }
 
 absl::Status Pipeline::LoadRun(const std::string& run) {
-  auto state = std::make_unique<RunState>(run, options_.run, rules_, &stats_);
-  absl::StatusOr<std::vector<model::AlertRow>> alerts =
-      state->Load(*deps_.store, deps_.clock->Steady());
+  auto state = std::make_unique<RunState>(run, options_.run, rules_, deps_.store, &stats_);
+  absl::StatusOr<std::vector<model::AlertRow>> alerts = state->Load(deps_.clock->Steady());
   FORESHOCK_RETURN_IF_ERROR(
       base::Annotate(alerts.status(), absl::StrCat("run '", run, "' cannot be read back")));
   deps_.listener->OnRun(run, state->status());
@@ -77,11 +76,12 @@ absl::Status Pipeline::LoadRun(const std::string& run) {
 
 // ---- Any thread.
 
-absl::Status Pipeline::CallAndCommit(std::function<absl::Status()> call) {
+absl::Status Pipeline::CallAndCommit(const std::string& lane, std::function<absl::Status()> call) {
   // Shared: the writer's thread may still be inside set_value when this one has its answer.
   auto promise = std::make_shared<std::promise<absl::Status>>();
-  FORESHOCK_RETURN_IF_ERROR(inbox_.Put(CallWork{
-      std::move(call), [promise](const absl::Status& status) { promise->set_value(status); }}));
+  FORESHOCK_RETURN_IF_ERROR(inbox_.Put(
+      lane, CallWork{std::move(call),
+                     [promise](const absl::Status& status) { promise->set_value(status); }}));
   return promise->get_future().get();
 }
 
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<ingest::PushStream>> Pipeline::Open(
                                              std::move(on_end));
   // From here on, so that a stream whose admission cannot be committed ends like any other.
   std::unique_ptr<ingest::PushStream> handle = RankStream::Handle(stream);
-  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([this, &hello, &stream]() -> absl::Status {
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit(hello.run(), [this, &hello, &stream]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * run, FindRun(hello.run(), /*create=*/true));
     FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted,
                                run->Open(hello, stream->id(), deps_.clock->Now(), &changes_));
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<ingest::PushStream>> Pipeline::Open(
 }
 
 absl::Status Pipeline::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules) {
-  return CallAndCommit([this, rules = std::move(rules)] {
+  return CallAndCommit(Inbox::kControl, [this, rules = std::move(rules)] {
     rules_ = rules;
     for (auto& [name, run] : runs_) run->ReplaceRules(rules, deps_.clock->Now(), &changes_);
     return absl::OkStatus();
@@ -124,7 +124,7 @@ absl::Status Pipeline::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules)
 
 absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1::Event& event) {
   uint32_t attempt = 0;
-  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit(run, [&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
     FORESHOCK_ASSIGN_OR_RETURN(attempt, state->Declare(event, deps_.clock->Now(), &changes_.batch));
     return absl::OkStatus();
@@ -133,7 +133,7 @@ absl::StatusOr<uint32_t> Pipeline::DeclareEvent(const std::string& run, const v1
 }
 
 absl::Status Pipeline::PinRun(const std::string& run, bool pinned) {
-  return CallAndCommit([&]() -> absl::Status {
+  return CallAndCommit(Inbox::kControl, [&]() -> absl::Status {
     FORESHOCK_ASSIGN_OR_RETURN(RunState * state, FindRun(run, /*create=*/false));
     state->SetPinned(pinned, &changes_.batch);
     return absl::OkStatus();
@@ -142,7 +142,7 @@ absl::Status Pipeline::PinRun(const std::string& run, bool pinned) {
 
 absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
   uint64_t series = 0;
-  FORESHOCK_RETURN_IF_ERROR(CallAndCommit([&]() -> absl::Status {
+  FORESHOCK_RETURN_IF_ERROR(CallAndCommit(run, [&]() -> absl::Status {
     const auto state = runs_.find(run);
     if (state != runs_.end() && state->second->connected()) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -171,7 +171,7 @@ absl::StatusOr<uint64_t> Pipeline::DeleteRun(const std::string& run) {
 
 absl::Status Pipeline::UpdateAlert(const std::string& run, const std::string& id, bool tell,
                                    const std::function<void(model::AlertRow*)>& change) {
-  return CallAndCommit([&]() -> absl::Status {
+  return CallAndCommit(Inbox::kControl, [&]() -> absl::Status {
     const auto state = runs_.find(run);
     const model::AlertRow* const known =
         state == runs_.end() ? nullptr : state->second->alerts().Find(id);
@@ -205,7 +205,7 @@ absl::StatusOr<model::AlertRow> Pipeline::StoredAlert(const std::string& run,
 absl::Status Pipeline::Flush(absl::Duration deadline) {
   if (!writer_.joinable()) return absl::OkStatus();  // it never started
   auto committed = std::make_shared<std::promise<absl::Status>>();
-  FORESHOCK_RETURN_IF_ERROR(inbox_.Put(
+  FORESHOCK_RETURN_IF_ERROR(inbox_.PutBehindAll(
       CallWork{[] { return absl::OkStatus(); },
                [committed](const absl::Status& status) { committed->set_value(status); }}));
   std::future<absl::Status> answer = committed->get_future();
@@ -224,11 +224,12 @@ std::map<std::string, std::vector<AttemptStatus>> Pipeline::runs() const {
 
 void Pipeline::Drain() {
   if (!inbox_.Drain()) return;
-  inbox_.PutAlways(CallWork{[] { return absl::OkStatus(); },
-                            [this](const absl::Status&) {
-                              for (auto& [id, stream] : streams_)
-                                stream->End(Inbox::DrainingError());
-                            }});
+  // Not taken only when the pipeline has stopped, and then no stream is left.
+  (void)inbox_.PutBehindAll(CallWork{[] { return absl::OkStatus(); },
+                                     [this](const absl::Status&) {
+                                       for (auto& [id, stream] : streams_)
+                                         stream->End(Inbox::DrainingError());
+                                     }});
 }
 
 absl::Status Pipeline::Stop(absl::Duration deadline) {
@@ -273,29 +274,54 @@ void Pipeline::Ended(bool* ended) {
 // ---- The writer's thread.
 
 void Pipeline::WriterLoop() {
-  while (true) {
-    std::vector<Work> work = inbox_.Take(kTick, kWorkPerCommitMax);
-    batch_started_ = deps_.clock->Steady();
-    for (Work& item : work) {
-      std::visit([this](auto& typed) { Handle(std::move(typed)); }, item);
+  while (RunRound()) deps_.listener->OnRound();
+  deps_.listener->OnRound();
+}
+
+bool Pipeline::RunRound() {
+  std::optional<Work> work = inbox_.Take(touched_.empty() ? kTick : absl::ZeroDuration());
+  const bool over = !work.has_value() && inbox_.closed();
+  batch_started_ = deps_.clock->Steady();
+  budget_ = BudgetFor(options_.round_time_max / 2);
+  absl::Time begun = base::SteadyNow();
+  size_t items = 0;
+  size_t bytes = 0;
+  for (; work.has_value(); work = inbox_.Take(absl::ZeroDuration())) {
+    if (const auto* report = std::get_if<ReportWork>(&*work)) bytes += report->bytes;
+    std::visit([this](auto& typed) { Handle(std::move(typed)); }, *work);
+    const absl::Time done = base::SteadyNow();
+    inbox_.Done(done - begun);
+    begun = done;
+    if (++items >= options_.round_items_max || bytes >= options_.round_bytes_max ||
+        budget_.SpentBy(changes_)) {
+      break;
     }
-    Settle(deps_.clock->Steady());
-    Commit();
-    deps_.listener->OnRound();
-    if (work.empty() && inbox_.closed()) return;
   }
+  Settle(deps_.clock->Steady());
+  Commit();
+  return !over || !touched_.empty();
+}
+
+Budget Pipeline::BudgetFor(absl::Duration time) const {
+  // What a store that refuses has left in the batch does not count again.
+  return {.points_max = changes_.points + options_.round_points_max,
+          .until = base::SteadyNow() + time};
 }
 
 void Pipeline::Handle(ReportWork work) {
-  inbox_.Release(work);
   const RankStream& stream = *work.stream;
   const auto run = runs_.find(stream.run());
   if (run == runs_.end() || !streams_.contains(stream.id())) return;  // deleted meanwhile
   v1::Ack& ack = acks_[stream.id()];
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
-  switch (run->second->Add(stream.attempt(), work.report, deps_.clock->Steady(), &changes_.batch)) {
+  const absl::Time now = deps_.clock->Steady();
+  switch (run->second->Add(stream.attempt(), work.report, now, &changes_.batch)) {
     case RunState::Taken::kNew:
+      // At once, so that a round knows how many points it holds. What is left is settled later.
+      if (work.report.last_of_step()) {
+        (void)run->second->CloseDue(stream.attempt(), now, budget_, &changes_);
+      }
       break;
     case RunState::Taken::kDuplicate:
       ack.set_duplicates(ack.duplicates() + 1);
@@ -344,29 +370,42 @@ void Pipeline::Handle(CallWork work) {
 }
 
 void Pipeline::Settle(absl::Time now) {
-  if (now >= settle_all_at_) {
+  const bool all = now >= settle_all_at_;
+  if (all) {
     settle_all_at_ = now + kTick;
-    for (auto& [name, run] : runs_) {
-      run->Settle(now, &changes_);
-      run->Tick(now, &changes_);
-    }
-    uint64_t steps = 0;
-    uint64_t bytes = 0;
-    uint64_t silent = 0;
-    for (auto& [name, run] : runs_) {
-      steps += run->open_steps();
-      bytes += run->open_bytes();
-      for (const AttemptStatus& attempt : run->status()) silent += attempt.silent_ranks.size();
-    }
-    stats_.open_steps = steps;
-    stats_.open_bytes = bytes;
-    if (stats_.silent_ranks.exchange(silent) != silent) {
-      for (auto& [name, run] : runs_) changed_.insert(name);
-    }
-  } else {
-    for (const std::string& name : touched_) runs_.at(name)->Settle(now, &changes_);
+    for (const auto& [name, run] : runs_) touched_.insert(name);
   }
-  touched_.clear();
+  SettleRuns(now);
+  if (!all) return;
+  uint64_t steps = 0;
+  uint64_t bytes = 0;
+  uint64_t silent = 0;
+  for (auto& [name, run] : runs_) {
+    run->Tick(now, &changes_);
+    steps += run->open_steps();
+    bytes += run->open_bytes();
+    silent += run->silent_ranks();
+  }
+  stats_.open_steps = steps;
+  stats_.open_bytes = bytes;
+  stats_.silent_ranks = silent;
+}
+
+// Each run in its turn, beginning behind the one that was last in the round before. Runs that are
+// not reached, or have more to close, wait for the next round.
+void Pipeline::SettleRuns(absl::Time now) {
+  const Budget budget = BudgetFor(options_.round_time_max / 2);
+  const std::set<std::string> due = std::exchange(touched_, {});
+  auto next = due.upper_bound(settled_last_);
+  for (size_t i = 0; i < due.size(); ++i, ++next) {
+    if (next == due.end()) next = due.begin();
+    if (i > 0 && budget.SpentBy(changes_)) {
+      touched_.insert(*next);
+      continue;
+    }
+    settled_last_ = *next;
+    if (!runs_.at(*next)->Settle(now, budget, &changes_)) touched_.insert(*next);
+  }
 }
 
 void Pipeline::Commit() {
@@ -417,6 +456,10 @@ void Pipeline::AfterCommit() {
     }
   }
   for (auto& done : std::exchange(done_, {})) done(absl::OkStatus());
+  if (const absl::Time now = deps_.clock->Steady(); now >= forget_at_) {
+    forget_at_ = now + kForgetInterval;
+    for (auto& [name, run] : runs_) run->ForgetIdleAttempts();
+  }
 }
 
 void Pipeline::PublishRuns() {
@@ -441,7 +484,7 @@ absl::StatusOr<RunState*> Pipeline::FindRun(const std::string& run, bool create)
   if (stored.ok()) {
     FORESHOCK_RETURN_IF_ERROR(LoadRun(run));
   } else if (absl::IsNotFound(stored) && create) {
-    runs_[run] = std::make_unique<RunState>(run, options_.run, rules_, &stats_);
+    runs_[run] = std::make_unique<RunState>(run, options_.run, rules_, deps_.store, &stats_);
   } else {
     return stored;
   }

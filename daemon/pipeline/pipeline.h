@@ -48,7 +48,12 @@ class Pipeline final : public ingest::ReportSink {
     size_t runs_max = 1000;                            // in memory
     absl::Duration sync_interval = absl::Seconds(1);   // what a power failure can take
     absl::Duration retry_interval = absl::Seconds(1);  // between writes to a store that refuses
-    v1::Limits limits;                                 // told to clients
+    // A round ends, and is committed, with the first of these.
+    size_t round_items_max = 4096;
+    size_t round_bytes_max = 8u << 20;                        // of reports, as received
+    size_t round_points_max = 1u << 16;                       // of closed steps
+    absl::Duration round_time_max = absl::Milliseconds(100);  // half of it for closing steps
+    v1::Limits limits;                                        // told to clients
     std::string version;
   };
   struct Deps {
@@ -97,8 +102,9 @@ class Pipeline final : public ingest::ReportSink {
 
  private:
   // On any thread.
-  // Waits until the writer's thread has run `call` and committed what it changed.
-  absl::Status CallAndCommit(std::function<absl::Status()> call);
+  // Waits until the writer's thread has run `call` and committed what it changed. In the lane of a
+  // run it waits for what the run has sent before.
+  absl::Status CallAndCommit(const std::string& lane, std::function<absl::Status()> call);
 
   // On the writer's thread.
   void WriterLoop();
@@ -106,7 +112,10 @@ class Pipeline final : public ingest::ReportSink {
   void Handle(GoodbyeWork work);
   void Handle(EndWork work);
   void Handle(CallWork work);
+  bool RunRound();  // false: the inbox is closed, and everything is done
+  Budget BudgetFor(absl::Duration time) const;
   void Settle(absl::Time now);
+  void SettleRuns(absl::Time now);
   void Commit();
   // Commit, and ResourceExhausted if the store does not take it now.
   absl::Status CommitAll();
@@ -137,10 +146,13 @@ class Pipeline final : public ingest::ReportSink {
   Changes changes_;
   std::map<StreamId, v1::Ack> acks_;  // for after the commit
   std::vector<std::function<void(const absl::Status&)>> done_;
-  std::set<std::string> touched_;  // runs that got work since the last Settle
+  std::set<std::string> touched_;  // runs that have something to settle
+  std::string settled_last_;       // where the next round goes on among them
   std::set<std::string> changed_;  // runs whose connections or attempts changed
+  Budget budget_;                  // of this round, for work from the inbox
   absl::Time batch_started_;
   absl::Time settle_all_at_ = absl::InfinitePast();
+  absl::Time forget_at_ = absl::InfinitePast();
   absl::Time retry_at_ = absl::InfinitePast();
 
   mutable base::Mutex published_mutex_;

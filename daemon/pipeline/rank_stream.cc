@@ -16,7 +16,7 @@ class RankStream::PushHandle final : public ingest::PushStream {
       stream_->on_ack_ = nullptr;
       stream_->on_end_ = nullptr;
     }
-    stream_->inbox_->PutAlways(EndWork{stream_});
+    stream_->inbox_->PutAlways(stream_->run_, EndWork{stream_});
   }
 
   const v1::HelloAck& hello_ack() const override { return stream_->hello_ack_; }
@@ -24,14 +24,14 @@ class RankStream::PushHandle final : public ingest::PushStream {
   absl::Status Submit(const v1::Report& report, const model::StreamNames& names,
                       std::vector<v1::Rejection> rejections) override {
     ReportWork work{.stream = stream_, .bytes = report.ByteSizeLong()};
-    FORESHOCK_RETURN_IF_ERROR(stream_->inbox_->Reserve(work.bytes));
+    FORESHOCK_RETURN_IF_ERROR(stream_->inbox_->Reserve(stream_->run_, work.bytes));
     work.report = SummariseReport(report, names, stream_->reporter_, &rejections);
     work.rejections = std::move(rejections);
-    return stream_->inbox_->Put(std::move(work));
+    return stream_->inbox_->Put(stream_->run_, std::move(work));
   }
 
   absl::Status Submit(const v1::Goodbye& goodbye) override {
-    return stream_->inbox_->Put(GoodbyeWork{stream_, goodbye.outcome()});
+    return stream_->inbox_->Put(stream_->run_, GoodbyeWork{stream_, goodbye.outcome()});
   }
 
  private:

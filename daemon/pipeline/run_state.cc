@@ -1,6 +1,7 @@
 #include "daemon/pipeline/run_state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,11 @@
 namespace foreshock::pipeline {
 
 RunState::RunState(std::string run, const Options& options,
-                   std::shared_ptr<const rules::RuleSet> rules, PipelineStats* stats)
+                   std::shared_ptr<const rules::RuleSet> rules, const store::Store* store,
+                   PipelineStats* stats)
     : run_(std::move(run)),
       options_(options),
+      store_(store),
       stats_(stats),
       judging_(run_, options.remember_steps, std::move(rules), stats),
       alerts_(run_),
@@ -19,24 +22,23 @@ RunState::RunState(std::string run, const Options& options,
   row_.set_name(run_);
 }
 
-absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const store::Store& store,
-                                                            absl::Time now) {
-  FORESHOCK_ASSIGN_OR_RETURN(row_, store.Run(run_));
-  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::AttemptRow> attempts, store.Attempts(run_));
+absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(absl::Time now) {
+  FORESHOCK_ASSIGN_OR_RETURN(row_, store_->Run(run_));
+  FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::AttemptRow> attempts, store_->Attempts(run_));
   for (model::AttemptRow& row : attempts) {
     const uint32_t number = row.number();
     Attempt& attempt =
         attempts_.try_emplace(number, run_, std::move(row), row_.model(), options_, stats_)
             .first->second;
-    FORESHOCK_RETURN_IF_ERROR(attempt.Load(store, now));
+    FORESHOCK_RETURN_IF_ERROR(attempt.Load(*store_, now));
   }
   std::vector<model::AlertRow> unresolved;
   if (attempts_.empty()) return unresolved;
 
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> events, store.Events(run_));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::EventRow> events, store_->Events(run_));
   for (const model::EventRow& row : events) events_.Restore(row);
-  FORESHOCK_RETURN_IF_ERROR(judging_.Load(store, &attempts_));
-  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store.Alerts(run_));
+  FORESHOCK_RETURN_IF_ERROR(judging_.Load(*store_, &attempts_));
+  FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store_->Alerts(run_));
   for (const model::AlertRow& row : alerts) {
     alerts_.Restore(row);
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
@@ -47,11 +49,12 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(const store::Store& 
   return unresolved;
 }
 
-absl::StatusOr<Attempt*> RunState::FindAttempt(const v1::Hello& hello) {
+absl::StatusOr<Attempt*> RunState::FindAttempt(const v1::Hello& hello, absl::Time now) {
   for (auto& [number, attempt] : attempts_) {
     if (attempt.row.launch_id() != hello.launch_id()) continue;
     FORESHOCK_RETURN_IF_ERROR(base::Annotate(
         attempt.Check(hello), absl::StrCat("Hello of run '", run_, "', rank ", hello.rank())));
+    if (!attempt.loaded) FORESHOCK_RETURN_IF_ERROR(attempt.Load(*store_, now));
     return &attempt;
   }
   return nullptr;
@@ -103,7 +106,7 @@ Attempt& RunState::BeginAttempt(const v1::Hello& hello, absl::Time now, Changes*
 
 absl::StatusOr<Admitted> RunState::Open(const v1::Hello& hello, StreamId stream, absl::Time now,
                                         Changes* changes) {
-  FORESHOCK_ASSIGN_OR_RETURN(Attempt * attempt, FindAttempt(hello));
+  FORESHOCK_ASSIGN_OR_RETURN(Attempt * attempt, FindAttempt(hello, now));
   if (attempt == nullptr) attempt = &BeginAttempt(hello, now, changes);
   absl::StatusOr<Admitted> admitted = attempt->speakers.Greet(hello, stream, &changes->batch);
   if (!admitted.ok()) {
@@ -174,9 +177,25 @@ void RunState::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules, absl::T
   TakeAlerts(judging_.ReplaceRules(std::move(rules)), now, changes);
 }
 
-void RunState::Settle(absl::Time now, Changes* changes) {
+bool RunState::CloseDue(uint32_t number, absl::Time now, const Budget& budget, Changes* changes) {
+  return CloseDue(&attempts_.at(number), now, budget, changes);
+}
+
+bool RunState::CloseDue(Attempt* attempt, absl::Time now, const Budget& budget, Changes* changes) {
+  while (true) {
+    const std::vector<merge::SettledStep> closed = attempt->open_steps.CloseDue(now, 1);
+    if (closed.empty()) return true;
+    CloseStep(closed[0], attempt, now, changes);
+    if (budget.SpentBy(*changes)) return false;
+  }
+}
+
+bool RunState::Settle(absl::Time now, const Budget& budget, Changes* changes) {
+  bool all = true;
   for (auto& [number, attempt] : attempts_) {
-    for (const merge::SettledStep& step : attempt.open_steps.TakeSettled(now)) {
+    if (!attempt.open_steps.has_work()) continue;
+    all = CloseDue(&attempt, now, budget, changes) && all;
+    for (const merge::SettledStep& step : attempt.open_steps.TakeChanged()) {
       CloseStep(step, &attempt, now, changes);
     }
     attempt.ForgetSettled(&changes->batch);
@@ -184,6 +203,20 @@ void RunState::Settle(absl::Time now, Changes* changes) {
   // An ended run may go on weeks later, and the whole daemon waits while it is read back.
   if (!attempts_.empty() && newest().ended() && judging_.has_news()) {
     judging_.Remember(&newest(), &changes->batch);
+  }
+  return all;
+}
+
+void RunState::ForgetIdleAttempts() {
+  if (store_ == nullptr || attempts_.size() < 2) return;
+  for (auto it = attempts_.begin(); it != std::prev(attempts_.end()); ++it) {
+    Attempt& attempt = it->second;
+    if (!attempt.loaded || !attempt.idle()) continue;
+    const model::AttemptRow row = attempt.row;
+    const v1::ModelShape model = attempt.model;
+    it = attempts_.erase(it);
+    it = attempts_.try_emplace(it, row.number(), run_, row, model, options_, stats_);
+    it->second.loaded = false;
   }
 }
 
@@ -215,6 +248,7 @@ void RunState::CloseStep(const merge::SettledStep& step, Attempt* attempt, absl:
     }
   }
   stats_->points_written += closed.samples.size();
+  changes->points += closed.samples.size();
   changes->batch.steps.push_back(std::move(closed));
 }
 
@@ -228,8 +262,7 @@ std::vector<AttemptStatus> RunState::status() const {
     AttemptStatus status{.attempt = number,
                          .state = attempt.state(),
                          .world_size = attempt.row.world_size(),
-                         .ranks_connected = static_cast<uint32_t>(attempt.speakers.connected()),
-                         .silent_ranks = attempt.open_steps.silent_ranks()};
+                         .ranks_connected = static_cast<uint32_t>(attempt.speakers.connected())};
     if (attempt.row.has_resume_step()) status.resume_step = attempt.row.resume_step();
     if (attempt.row.has_last_step()) status.last_step = attempt.row.last_step();
     result.push_back(std::move(status));
@@ -240,6 +273,22 @@ std::vector<AttemptStatus> RunState::status() const {
 bool RunState::connected() const {
   return std::any_of(attempts_.begin(), attempts_.end(),
                      [](const auto& entry) { return entry.second.speakers.connected() > 0; });
+}
+
+std::vector<uint32_t> RunState::NewestSilentRanks() const {
+  return attempts_.rbegin()->second.open_steps.silent_ranks();
+}
+
+size_t RunState::silent_ranks() const {
+  size_t sum = 0;
+  for (const auto& [number, attempt] : attempts_) sum += attempt.open_steps.silent_count();
+  return sum;
+}
+
+size_t RunState::ranks_held() const {
+  size_t sum = 0;
+  for (const auto& [number, attempt] : attempts_) sum += attempt.speakers.ranks().size();
+  return sum;
 }
 
 size_t RunState::open_steps() const {

@@ -5,7 +5,7 @@
 //   RunState run("exp-42", options, rules, &stats);
 //   FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted, run.Open(hello, stream, now, &changes));
 //   run.Add(admitted.attempt, report, now, &changes.batch);
-//   run.Settle(now, &changes);          // closes what is due
+//   run.Settle(now, Budget(), &changes);   // closes what is due
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,13 @@ class RunState {
   };
   enum class Taken { kNew, kDuplicate, kTooLate };
 
-  // `stats` outlives it.
+  // `store` and `stats` outlive it. Null `store`: attempts never leave memory.
   RunState(std::string run, const Options& options, std::shared_ptr<const rules::RuleSet> rules,
-           PipelineStats* stats);
+           const store::Store* store, PipelineStats* stats);
 
   // Reads the run back from the store: attempts, marks, open statistics, alerts, and as much
   // history as the windows need. Returns the alerts that are not resolved.
-  absl::StatusOr<std::vector<model::AlertRow>> Load(const store::Store& store, absl::Time now);
+  absl::StatusOr<std::vector<model::AlertRow>> Load(absl::Time now);
 
   // A rank says hello. Errors as ReportSink::Open.
   absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
@@ -62,19 +62,29 @@ class RunState {
   void ReplaceRules(std::shared_ptr<const rules::RuleSet> rules, absl::Time now, Changes* changes);
   RunAlerts& alerts() { return alerts_; }
 
-  // Closes what is due, computes and judges it.
-  void Settle(absl::Time now, Changes* changes);
+  // Closes the steps that are due, computes and judges them: one at least, and no more than the
+  // budget allows. False: there may be more.
+  bool CloseDue(uint32_t attempt, absl::Time now, const Budget& budget, Changes* changes);
+  // The same for all attempts. Then computes again what late reports have changed.
+  bool Settle(absl::Time now, const Budget& budget, Changes* changes);
   // Lets the rules that need a clock look at it; after Settle.
   void Tick(absl::Time now, Changes* changes);
 
+  // Old attempts for which nobody speaks leave memory, all but their row; a Hello of their launch
+  // brings them back. Only while everything is committed.
+  void ForgetIdleAttempts();
+
   std::vector<AttemptStatus> status() const;  // oldest attempt first
   bool connected() const;
+  size_t silent_ranks() const;  // of all attempts: no step waits for them
+  std::vector<uint32_t> NewestSilentRanks() const;
+  size_t ranks_held() const;  // in memory
   size_t open_steps() const;
   size_t open_bytes() const;
 
  private:
   // The attempt of the hello's launch; null: it is a new launch.
-  absl::StatusOr<Attempt*> FindAttempt(const v1::Hello& hello);
+  absl::StatusOr<Attempt*> FindAttempt(const v1::Hello& hello, absl::Time now);
   Attempt& BeginAttempt(const v1::Hello& hello, absl::Time now, Changes* changes);
   // The attempt's row for a launch that begins now.
   model::AttemptRow NextAttempt(const v1::Hello& hello, absl::Time now) const;
@@ -82,12 +92,14 @@ class RunState {
   bool IsNewest(const Attempt& attempt) const {
     return attempt.number() == attempts_.rbegin()->first;
   }
+  bool CloseDue(Attempt* attempt, absl::Time now, const Budget& budget, Changes* changes);
   void CloseStep(const merge::SettledStep& step, Attempt* attempt, absl::Time now,
                  Changes* changes);
   void TakeAlerts(std::vector<model::AlertRow> rows, absl::Time now, Changes* changes);
 
   const std::string run_;
   const Options options_;
+  const store::Store* const store_;
   PipelineStats* const stats_;
   model::RunRow row_;
   bool heard_ = false;  // a rank said hello since this process started

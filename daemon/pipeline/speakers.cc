@@ -37,6 +37,7 @@ absl::StatusOr<Admitted> Speakers::Greet(const v1::Hello& hello, StreamId stream
   if (rank.stream == 0) ++connected_;
   rank.connection = rank.processes.try_emplace(hello.client_instance()).first;
   rank.stream = stream;
+  ++streams_;
 
   Process& process = rank.connection->second;
   process.row.set_rank(hello.rank());
@@ -77,6 +78,7 @@ void Speakers::Goodbye(uint32_t number, const std::string& client_instance, v1::
 }
 
 void Speakers::StreamEnded(uint32_t number, StreamId stream) {
+  --streams_;
   Rank& rank = ranks_.at(number);
   if (rank.stream == stream) Disconnect(&rank);
 }

@@ -70,6 +70,8 @@ class Speakers {
   // How the attempt ended: the gravest that a rank said. Unset while one has not said.
   std::optional<v1::RunState> outcome() const;
   size_t connected() const { return connected_; }
+  // Streams that were admitted and have not ended, those that were replaced included.
+  size_t streams() const { return streams_; }
   const std::map<uint32_t, Rank>& ranks() const { return ranks_; }
 
  private:
@@ -83,6 +85,7 @@ class Speakers {
   std::map<uint32_t, Rank> ranks_;
   size_t ranks_by_outcome_[v1::Outcome_ARRAYSIZE] = {};
   size_t connected_ = 0;
+  size_t streams_ = 0;
 };
 
 }  // namespace foreshock::pipeline

@@ -179,12 +179,13 @@ class RecordingListener final : public PipelineListener {
     base::MutexLock lock(&mutex_);
     ++rounds_;
     changed_.NotifyAll();
-    while (held_) {
+    while (held_ && free_rounds_ == 0) {
       parked_ = true;
       changed_.NotifyAll();
       changed_.Wait(&mutex_);
     }
     parked_ = false;
+    if (held_) --free_rounds_;
   }
   void OnRunDeleted(const std::string& run) override {
     base::MutexLock lock(&mutex_);
@@ -201,6 +202,13 @@ class RecordingListener final : public PipelineListener {
     base::MutexLock lock(&mutex_);
     held_ = false;
     changed_.NotifyAll();
+  }
+  // Lets it do so many rounds while it is held.
+  void ReleaseFor(uint64_t rounds) {
+    base::MutexLock lock(&mutex_);
+    free_rounds_ = rounds;
+    changed_.NotifyAll();
+    while (free_rounds_ > 0 || !parked_) changed_.Wait(&mutex_);
   }
   // Until the writer's thread has finished a round that began after this call.
   bool WaitForRound() {
@@ -239,6 +247,7 @@ class RecordingListener final : public PipelineListener {
   base::CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   bool parked_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t free_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<uint32_t> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<model::StepRow> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::Alert> alerts_ ABSL_GUARDED_BY(mutex_);
@@ -1218,6 +1227,55 @@ TEST_F(PipelineTest, AStopKeepsItsDeadlineWhenTheMediumDoesNotTakeTheLog) {
       support::StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("everything is committed")));
   store_.Hang(RefusingStore::Hanging::kNothing);
   EXPECT_OK(pipeline_->Stop(absl::Seconds(20)));
+}
+
+// One run has a backlog; a report of another one comes in behind it.
+TEST_F(PipelineTest, AnAckDoesNotWaitForAnotherRunsBacklog) {
+  constexpr uint64_t kBacklog = 200;
+  options_.round_items_max = 10;
+  Restart();
+  Ears late_ears;
+  Ears other_ears;
+  ASSERT_OK_AND_ASSIGN(auto late, Open(HelloOf(0), &late_ears));
+  v1::Hello hello = HelloOf(0);
+  hello.set_run("other");
+  ASSERT_OK_AND_ASSIGN(auto other, Open(hello, &other_ears));
+  listener_->Hold();
+  for (uint64_t seq = 1; seq <= kBacklog; ++seq) {
+    ASSERT_OK(late->Submit(LossReport(seq, static_cast<int64_t>(seq), 1.0), Names(), {}));
+  }
+  ASSERT_OK(other->Submit(LossReport(1, 1, 1.0), Names(), {}));
+  listener_->ReleaseFor(/*rounds=*/1);
+  EXPECT_EQ(other_ears.acked(), 1u);
+  EXPECT_LT(late_ears.acked(), 10u);
+  listener_->Release();
+  EXPECT_TRUE(late_ears.WaitForSeq(kBacklog));
+}
+
+// A goodbye makes many steps due at once; they close in several rounds, each of them committed.
+TEST_F(PipelineTest, ARoundIsBoundedInPoints) {
+  options_.round_points_max = 8;
+  Restart();
+  Ears ears0;
+  Ears ears1;
+  ASSERT_OK_AND_ASSIGN(auto rank0, Open(HelloOf(0, "a", "", 2), &ears0));
+  ASSERT_OK_AND_ASSIGN(auto rank1, Open(HelloOf(1, "a", "", 2), &ears1));
+  for (int64_t step = 0; step < 100; ++step) {
+    ASSERT_OK(rank0->Submit(LossReport(static_cast<uint64_t>(step) + 1, step, 1.0), Names(), {}));
+  }
+  ASSERT_TRUE(ears0.WaitForSeq(100));
+  ASSERT_THAT(Losses(), IsEmpty());
+  listener_->Hold();
+  v1::Goodbye goodbye;
+  goodbye.set_outcome(v1::OUTCOME_FINISHED);
+  ASSERT_OK(rank1->Submit(goodbye));
+  listener_->ReleaseFor(/*rounds=*/1);
+  const size_t closed = Losses().size();
+  EXPECT_GE(closed, 1u);
+  EXPECT_LE(closed, 8u);
+  listener_->Release();
+  ASSERT_OK(pipeline_->Stop(absl::Seconds(20)));
+  EXPECT_THAT(Losses(), SizeIs(100));
 }
 
 }  // namespace
