@@ -100,6 +100,9 @@ exporter::SelfStats AppLiveState::Self() const {
   self.queue_items = deps_.pipeline->queue_items();
   self.queue_bytes = pipeline.queue_bytes;
   self.limit_hits["queue"] = pipeline.queue_refusals;
+  self.limit_hits["steps_ahead"] = pipeline.reports_too_far;
+  self.limit_hits["open_bytes"] = pipeline.reports_no_room;
+  self.limit_hits["clock_ahead"] = pipeline.reports_clock_ahead;
   self.limit_hits["streams"] = Refused(ingest, ingest::Refusal::kStreams);
   self.limit_hits["streams_per_run"] = Refused(ingest, ingest::Refusal::kStreamsPerRun);
   self.limit_hits["client_streams"] = Refused(ingest, ingest::Refusal::kClientStreams);

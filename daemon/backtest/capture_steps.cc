@@ -38,14 +38,14 @@ class Rebuild {
     } else {
       FORESHOCK_RETURN_IF_ERROR(Add(&stream, message.mutable_report()));
     }
-    state_->Settle(now_, Budget(), &changes_);
+    state_->Settle(now_, pipeline::Budget(), &changes_);
     HandOn();
     return absl::OkStatus();
   }
 
   void Finish() {
     if (state_ == nullptr) return;
-    state_->Settle(absl::InfiniteFuture(), Budget(), &changes_);
+    state_->Settle(absl::InfiniteFuture(), pipeline::Budget(), &changes_);
     HandOn();
   }
 
@@ -113,7 +113,7 @@ class Rebuild {
     if (checked.report_stands) {
       const model::ShardReport shard = pipeline::SummariseReport(
           *report, stream->checks->names(), stream->reporter, &checked.rejections);
-      state_->Add(stream->attempt, shard, now_, &changes_.batch);
+      state_->Add(stream->attempt, shard, now_, /*room=*/true, &changes_.batch);
     }
     totals_.rejected += checked.rejections.size();
     for (const v1::Rejection& rejection : checked.rejections) {
@@ -126,7 +126,7 @@ class Rebuild {
   void MoveClock(absl::Time now) {
     if (now <= now_) return;
     now_ = now;
-    state_->Settle(now_, Budget(), &changes_);
+    state_->Settle(now_, pipeline::Budget(), &changes_);
     HandOn();
     if (attempt_ > 0) sink_->Tick(absl::ToUnixNanos(now_));
   }

@@ -93,6 +93,12 @@ void ReadMerge(const yaml::YamlNode& node, Config* config) {
       node.Get("open_steps_max").Int({1, 1 << 20}, static_cast<int64_t>(steps.open_steps_max)));
   steps.kept_steps = node.Get("kept_steps").Int({0, 1 << 20}, steps.kept_steps);
   steps.bytes_max = node.Get("bytes_max").Bytes({1 * kMiB, 64 * kGiB}, steps.bytes_max);
+  steps.rank_bytes_max =
+      node.Get("rank_bytes_max").Bytes({1 * kMiB, 64 * kGiB}, steps.rank_bytes_max);
+  config->pipeline.open_bytes_max =
+      node.Get("all_bytes_max").Bytes({1 * kMiB, 1024 * kGiB}, config->pipeline.open_bytes_max);
+  steps.gate.ahead_max =
+      node.Get("steps_ahead_max").Int({1, int64_t{1} << 53}, steps.gate.ahead_max);
 }
 
 void ReadLimits(const yaml::YamlNode& node, Config* config) {
@@ -249,6 +255,9 @@ std::string FormatConfig(const Config& config) {
                       "\n  open_steps_max: ", merge.open_steps_max,                           //
                       "\n  kept_steps: ", merge.kept_steps,                                   //
                       "\n  bytes_max: ", merge.bytes_max,                                     //
+                      "\n  rank_bytes_max: ", merge.rank_bytes_max,                           //
+                      "\n  all_bytes_max: ", config.pipeline.open_bytes_max,                  //
+                      "\n  steps_ahead_max: ", merge.gate.ahead_max,                          //
                       "\nlimits:\n  runs_max: ", config.pipeline.runs_max,                    //
                       "\n  queue_bytes_max: ", config.pipeline.queue_bytes_max,               //
                       "\n  snapshot_bytes_max: ", config.pipeline.run.snapshots.bytes_max,    //

@@ -49,6 +49,11 @@ absl::StatusOr<StreamState::Checked> StreamState::OnReport(v1::Report* report) {
                 absl::StrCat("more than ", last_seq_,
                              ", the one before: seq grows within a stream, gaps are legal"));
   }
+  if (report->seq() - last_seq_ > kSeqGapMax) {
+    return Field("report.seq")
+        .Refuse(report->seq(), absl::StrCat("at most 2^40 more than ", last_seq_,
+                                            ", the one before: so many reports are never lost"));
+  }
   last_seq_ = report->seq();
   IngestStats::Add(stats_->reports);
   IngestStats::Add(stats_->summaries, report->summaries_size());

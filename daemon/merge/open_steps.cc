@@ -3,33 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/base/check.h"
-
 namespace foreshock::merge {
 
 OpenSteps::OpenSteps(Options options, uint32_t world_size)
-    : options_(options), world_size_(world_size) {}
-
-OpenSteps::Rank& OpenSteps::Held(uint32_t rank) {
-  FORESHOCK_CHECK(rank < world_size_);
-  const auto [it, fresh] = ranks_.try_emplace(rank, others_);
-  if (fresh && others_.silent) ++silent_held_;
-  if (fresh && !others_.silent) live_.emplace(others_.done_through, rank);
-  return it->second;
-}
-
-template <typename Visit>
-void OpenSteps::ForEachRank(Visit visit) const {
-  auto held = ranks_.begin();
-  for (uint32_t rank = 0; rank < world_size_; ++rank) {
-    if (held != ranks_.end() && held->first == rank) {
-      visit(rank, held->second);
-      ++held;
-    } else {
-      visit(rank, others_);
-    }
-  }
-}
+    : options_(options), world_size_(world_size), gate_(options.gate), ranks_(world_size) {}
 
 OpenSteps::Outcome OpenSteps::Classify(int64_t step) const {
   if (!last_closed_.has_value() || step > *last_closed_) return Outcome::kOpen;
@@ -37,61 +14,71 @@ OpenSteps::Outcome OpenSteps::Classify(int64_t step) const {
   return step > *last_closed_ - options_.kept_steps ? Outcome::kLate : Outcome::kTooLate;
 }
 
-OpenSteps::Outcome OpenSteps::Add(const model::ShardReport& report, absl::Time now) {
-  const Outcome outcome = Classify(report.step());
-  Rank& rank = Held(report.rank());
-  if (!rank.gone) live_.erase({rank.done_through, report.rank()});
-  rank.done_through =
-      std::max(rank.done_through, report.last_of_step() ? report.step() : report.step() - 1);
-  SetSilent(false, &rank);
-  if (!rank.gone) live_.emplace(rank.done_through, report.rank());
+OpenSteps::Outcome OpenSteps::Add(const model::ShardReport& report, absl::Time now, bool room) {
+  const uint32_t rank = report.rank();
+  ranks_.Hear(rank, now);
+  if (!gate_.Admit(rank, report.step(), ranks_.live())) return Outcome::kTooFar;
+  ranks_.Finished(rank, report.last_of_step() ? report.step() : report.step() - 1);
 
+  const Outcome outcome = Classify(report.step());
   if (outcome == Outcome::kTooLate) return outcome;
-  Step& step = Merge(report);
-  if (outcome == Outcome::kLate) {
-    step.closed = true;
-    changed_.insert(report.step());
-    return outcome;
+  const auto held = open_bytes_.find(rank);
+  if (held != open_bytes_.end() && held->second >= options_.rank_bytes_max) room = false;
+  if (!room && !steps_.contains(report.step())) return Outcome::kNoRoom;
+  Step& step = steps_[report.step()];
+  step.closed = outcome == Outcome::kLate;
+  if (room) Merge(report, &step);
+  if (step.closed) {
+    if (room) changed_.insert(report.step());
+  } else {
+    open_.insert(report.step());
+    if (report.last_of_step() && !step.first_done.has_value()) step.first_done = now;
   }
-  open_.insert(report.step());
-  if (report.last_of_step() && !step.first_done.has_value()) step.first_done = now;
-  return outcome;
+  return room ? outcome : Outcome::kNoRoom;
 }
 
-OpenSteps::Step& OpenSteps::Merge(const model::ShardReport& report) {
-  Step& step = steps_[report.step()];
-  bytes_ -= step.merger.bytes();
-  step.merger.Add(report);
-  bytes_ += step.merger.bytes();
-  return step;
+void OpenSteps::Merge(const model::ShardReport& report, Step* step) {
+  const size_t before = step->merger.bytes();
+  step->merger.Add(report);
+  const size_t added = step->merger.bytes() - before;
+  bytes_ += added;
+  if (step->closed || added == 0) return;
+  step->bytes_by_rank[report.rank()] += added;
+  open_bytes_[report.rank()] += added;
 }
 
 void OpenSteps::RankGone(uint32_t rank) {
-  Rank& state = Held(rank);
-  live_.erase({state.done_through, rank});
-  SetSilent(false, &state);  // nobody waits for its word
-  state.gone = true;
+  ranks_.Gone(rank);
+  gate_.Forget(rank);
 }
 
-void OpenSteps::RankReturns(uint32_t rank) {
-  Rank& state = Held(rank);
-  if (!std::exchange(state.gone, false)) return;
-  live_.emplace(state.done_through, rank);
-}
-
-bool OpenSteps::EveryLiveRankDone(int64_t step) const {
-  const bool all_held = ranks_.size() == world_size_;
-  return (all_held || others_.silent || others_.done_through >= step) &&
-         (live_.empty() || live_.begin()->first >= step);
+void OpenSteps::Release(Step* step) {
+  for (const auto& [rank, bytes] : std::exchange(step->bytes_by_rank, {})) {
+    const auto held = open_bytes_.find(rank);
+    held->second -= bytes;
+    if (held->second == 0) open_bytes_.erase(held);
+  }
 }
 
 SettledStep OpenSteps::Close(int64_t number, bool partial) {
   Step& step = steps_.at(number);
   step.closed = true;
   step.row.partial = partial;
+  Release(&step);
   open_.erase(number);
   last_closed_ = std::max(last_closed_.value_or(number), number);
+  if (gate_.Closed(number)) DiscardBeyondReach();
   return Change(number);
+}
+
+void OpenSteps::DiscardBeyondReach() {
+  while (!open_.empty() && *open_.rbegin() > gate_.reach()) {
+    const auto step = steps_.find(*open_.rbegin());
+    Release(&step->second);
+    bytes_ -= step->second.merger.bytes();
+    open_.erase(step->first);
+    steps_.erase(step);
+  }
 }
 
 SettledStep OpenSteps::Change(int64_t number) {
@@ -102,21 +89,6 @@ SettledStep OpenSteps::Change(int64_t number) {
   step.row.ranks = static_cast<uint32_t>(step.merger.ranks());
   step.row.skipped = step.merger.skipped();
   return {step.row, &step.merger};
-}
-
-// Every live rank that has not finished `step` is silent from now on.
-void OpenSteps::MarkSilent(int64_t step) {
-  others_.silent = others_.silent || others_.done_through < step;
-  while (!live_.empty() && live_.begin()->first < step) {
-    SetSilent(true, &ranks_.at(live_.begin()->second));
-    live_.erase(live_.begin());
-  }
-}
-
-void OpenSteps::SetSilent(bool silent, Rank* rank) {
-  silent_held_ -= rank->silent ? 1 : 0;
-  rank->silent = silent;
-  silent_held_ += silent ? 1 : 0;
 }
 
 bool OpenSteps::OldestIsForgettable() const {
@@ -145,18 +117,25 @@ std::vector<SettledStep> OpenSteps::TakeSettled(absl::Time now) {
   return settled;
 }
 
+// Whether an open step for which somebody is still waited closes without them.
+bool OpenSteps::IsDue(int64_t number, absl::Time now) {
+  if (open_.size() > options_.open_steps_max || bytes_ > options_.bytes_max) return true;
+  std::optional<absl::Time>& first_done = steps_.at(number).first_done;
+  if (!first_done.has_value() || now - *first_done < options_.lateness) return false;
+  if (!ranks_.MostAreOnTheWay(number, now - options_.lateness)) return true;
+  first_done = now;  // and wait once more
+  return false;
+}
+
 std::vector<SettledStep> OpenSteps::CloseDue(absl::Time now, size_t max) {
   Forget();
   std::vector<SettledStep> settled;
   while (!open_.empty() && settled.size() < max) {
     const int64_t number = *open_.begin();
-    const bool complete = EveryLiveRankDone(number);
+    const bool complete = ranks_.AllLiveHaveFinished(number);
     if (!complete) {
-      const std::optional<absl::Time> first_done = steps_.at(number).first_done;
-      const bool waited = first_done.has_value() && now - *first_done >= options_.lateness;
-      const bool crowded = open_.size() > options_.open_steps_max || bytes_ > options_.bytes_max;
-      if (!waited && !crowded) break;
-      MarkSilent(number);
+      if (!IsDue(number, now)) break;
+      ranks_.GiveUpOn(number);
     }
     settled.push_back(Close(number, /*partial=*/!complete));
   }
@@ -168,13 +147,7 @@ std::vector<SettledStep> OpenSteps::TakeChanged() {
   for (int64_t number : changed_) {
     // Complete after all, if every rank that still speaks has now finished it.
     Step& step = steps_.at(number);
-    const auto behind = [number](const Rank& rank) {
-      return !rank.gone && rank.done_through < number;
-    };
-    const bool missing = (ranks_.size() < world_size_ && behind(others_)) ||
-                         std::any_of(ranks_.begin(), ranks_.end(),
-                                     [&behind](const auto& entry) { return behind(entry.second); });
-    step.row.partial = step.row.partial && missing;
+    step.row.partial = step.row.partial && ranks_.AnybodyIsBehind(number);
     step.row.late = true;
     settled.push_back(Change(number));
   }
@@ -187,64 +160,32 @@ std::vector<SettledStep> OpenSteps::Retire() {
   std::vector<SettledStep> settled;
   while (!open_.empty()) {
     const int64_t number = *open_.begin();
-    settled.push_back(Close(number, /*partial=*/!EveryLiveRankDone(number)));
+    settled.push_back(Close(number, /*partial=*/!ranks_.AllLiveHaveFinished(number)));
   }
   return settled;
 }
 
-std::vector<uint32_t> OpenSteps::silent_ranks() const {
-  std::vector<uint32_t> silent;
-  ForEachRank([&silent](uint32_t rank, const Rank& state) {
-    if (state.silent) silent.push_back(rank);
-  });
-  return silent;
-}
-
-size_t OpenSteps::silent_count() const {
-  return silent_held_ + (others_.silent ? world_size_ - ranks_.size() : 0);
-}
-
-std::vector<uint32_t> OpenSteps::hindmost() const {
-  std::vector<uint32_t> ranks;
-  std::optional<int64_t> least;
-  bool differ = false;
-  ForEachRank([&](uint32_t rank, const Rank& state) {
-    if (state.gone) return;
-    const int64_t done = state.done_through;
-    differ = differ || (least.has_value() && done != *least);
-    if (!least.has_value() || done < *least) {
-      least = done;
-      ranks.clear();
-    }
-    if (done == *least) ranks.push_back(rank);
-  });
-  return differ ? ranks : std::vector<uint32_t>();
-}
-
-size_t OpenSteps::open_steps() const { return open_.size(); }
-
 void OpenSteps::RestoreClosed(int64_t last_closed, std::optional<int64_t> settled_through) {
   last_closed_ = last_closed;
   settled_through_ = settled_through;
+  gate_.Restore(last_closed, last_closed, 1);
+}
+
+void OpenSteps::RestorePace(int64_t first_closed, int64_t closed) {
+  gate_.Restore(first_closed, last_closed_.value_or(first_closed), closed);
 }
 
 void OpenSteps::RestoreReport(const model::ShardReport& report, absl::Time now) {
   if (report.rank() >= world_size_) return;
-  Step& step = Merge(report);
-  if (last_closed_.has_value() && report.step() <= *last_closed_) {
-    step.closed = true;
-    return;
-  }
+  // What was taken before the restart moves nothing now.
+  if (!gate_.Admit(report.rank(), report.step(), SIZE_MAX)) return;
+  const bool closed = last_closed_.has_value() && report.step() <= *last_closed_;
+  Step& step = steps_[report.step()];
+  step.closed = closed;
+  Merge(report, &step);
+  if (closed) return;
   open_.insert(report.step());
   if (report.last_of_step() && !step.first_done.has_value()) step.first_done = now;
-}
-
-void OpenSteps::RestoreRank(uint32_t rank, int64_t done_through, bool gone) {
-  if (rank >= world_size_) return;
-  Rank& state = Held(rank);
-  live_.erase({state.done_through, rank});
-  state = {.done_through = done_through, .silent = false, .gone = gone};
-  if (!gone) live_.emplace(done_through, rank);
 }
 
 }  // namespace foreshock::merge

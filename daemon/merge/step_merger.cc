@@ -257,7 +257,7 @@ void StepMerger::MergeSourced(const google::protobuf::RepeatedPtrField<Shard>& f
       Shard* copy = into->Add();
       *copy = shard;
       copy->clear_sources();
-      side->bytes += kIndexBytes + sizeof(Shard) + copy->ByteSizeLong();
+      side->bytes += kIndexBytes + copy->SpaceUsedLong();
     } else {
       if (!Disjoint(shard, kind, it->second, payload, rank, side)) continue;
       Shard* total = into->Mutable(it->second);

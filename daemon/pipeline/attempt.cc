@@ -32,14 +32,20 @@ absl::Status Attempt::Load(const store::Store& store, absl::Time now) {
   }
   FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::RankRow> ranks, store.Ranks(run_, number()));
   for (model::RankRow& rank : ranks) speakers.Restore(std::move(rank));
+  uint64_t reports_sent = 0;  // by the process that sent most
   for (const auto& [number, rank] : speakers.ranks()) {
     int64_t done_through = -1;
     for (const auto& [instance, process] : rank.processes) {
+      reports_sent = std::max(reports_sent, process.row.committed_seq());
       if (process.row.has_last_step()) {
         done_through = std::max(done_through, process.row.last_step());
       }
     }
     open_steps.RestoreRank(number, done_through, rank.outcome != v1::OUTCOME_UNSPECIFIED);
+  }
+  // No more steps can have closed than a process sent reports.
+  if (row.has_last_step()) {
+    open_steps.RestorePace(row.first_step(), static_cast<int64_t>(reports_sent));
   }
   for (const model::ShardReport& report : reports) open_steps.RestoreReport(report, now);
   FORESHOCK_ASSIGN_OR_RETURN(std::vector<model::CoactivationRow> coactivation,

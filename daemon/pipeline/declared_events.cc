@@ -1,6 +1,7 @@
 #include "daemon/pipeline/declared_events.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/base/stable_hash.h"
 
 namespace foreshock::pipeline {
@@ -16,16 +17,22 @@ void DeclaredEvents::Restore(const model::EventRow& row) {
   if (row.waits()) waiting_.push_back(row);
 }
 
-void DeclaredEvents::Declare(uint32_t attempt, const v1::Event& event, absl::Time now,
-                             store::StoreBatch* batch) {
+absl::Status DeclaredEvents::Declare(uint32_t attempt, const v1::Event& event, absl::Time now,
+                                     store::StoreBatch* batch) {
   model::EventRow row;
   row.set_attempt(attempt);
   *row.mutable_event() = event;
   row.set_time_unix_ns(absl::ToUnixNanos(now));
   row.set_waits(true);
-  if (!known_.insert(EventIdentity(row)).second) return;
+  const uint64_t identity = EventIdentity(row);
+  if (!HasRoomFor(identity)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("run '", run_, "' has ", kEventsMax, " events, the limit"));
+  }
+  if (!known_.insert(identity).second) return absl::OkStatus();
   waiting_.push_back(row);
   batch->events.push_back({run_, std::move(row)});
+  return absl::OkStatus();
 }
 
 void DeclaredEvents::TakeInForce(const merge::SettledStep& step, bool newest,
@@ -40,6 +47,12 @@ void DeclaredEvents::TakeInForce(const merge::SettledStep& step, bool newest,
     *row.mutable_event() = event;
     row.set_time_unix_ns(closed->row.time_unix_ns);
     const uint64_t identity = EventIdentity(row);
+    if (!HasRoomFor(identity)) {
+      base::LogEvery("pipeline.events", base::LogLevel::kWarning, "pipeline",
+                     absl::StrCat("run '", run_, "' has ", kEventsMax,
+                                  " events, the limit: more are dropped"));
+      continue;
+    }
     const size_t waited = std::erase_if(waiting_, [identity](const model::EventRow& other) {
       return EventIdentity(other) == identity;
     });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/merge/open_steps.h"
 #include "daemon/model/rows.pb.h"
@@ -19,6 +20,9 @@
 #include "daemon/store/store.h"
 
 namespace foreshock::pipeline {
+
+// Of one run. More are dropped, with a line in the log, or refused where somebody declares them.
+inline constexpr size_t kEventsMax = 100'000;
 
 // The same for an event that is declared again: the store has one row of it, too.
 uint64_t EventIdentity(const model::EventRow& row);
@@ -31,8 +35,10 @@ class DeclaredEvents {
   // A stored row, after a restart.
   void Restore(const model::EventRow& row);
 
-  // Holds from the first step that closes at or behind the one that it names.
-  void Declare(uint32_t attempt, const v1::Event& event, absl::Time now, store::StoreBatch* batch);
+  // Holds from the first step that closes at or behind the one that it names. ResourceExhausted
+  // when the run has kEventsMax.
+  absl::Status Declare(uint32_t attempt, const v1::Event& event, absl::Time now,
+                       store::StoreBatch* batch);
 
   // Puts the events that come into force with the step into `closed`, whose row is set. A step that
   // changed after it had closed only lists what its ranks sent.
@@ -41,6 +47,10 @@ class DeclaredEvents {
                    store::StoreBatch* batch);
 
  private:
+  // Whether it may be, once more or for the first time.
+  bool HasRoomFor(uint64_t identity) const {
+    return known_.size() < kEventsMax || known_.contains(identity);
+  }
   void Enforce(model::EventRow row, model::ClosedStep* closed, store::StoreBatch* batch) const;
 
   const std::string run_;

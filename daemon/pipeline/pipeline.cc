@@ -15,6 +15,7 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kForgetInterval = absl::Seconds(1);
+constexpr absl::Duration kClockAheadMax = absl::Hours(24);
 
 }  // namespace
 
@@ -316,27 +317,39 @@ void Pipeline::Handle(ReportWork work) {
   ack.set_seq(std::max<uint64_t>(ack.seq(), work.report.seq()));
   for (v1::Rejection& rejection : work.rejections) *ack.add_rejections() = std::move(rejection);
   const absl::Time now = deps_.clock->Steady();
-  switch (run->second->Add(stream.attempt(), work.report, now, &changes_.batch)) {
-    case RunState::Taken::kNew:
-      // At once, so that a round knows how many points it holds. What is left is settled later.
-      if (work.report.last_of_step()) {
-        (void)run->second->CloseDue(stream.attempt(), now, budget_, &changes_);
-      }
-      break;
-    case RunState::Taken::kDuplicate:
-      ack.set_duplicates(ack.duplicates() + 1);
-      break;
-    case RunState::Taken::kTooLate: {
-      v1::Rejection* rejection = ack.add_rejections();
-      rejection->set_seq(work.report.seq());
-      rejection->set_code(static_cast<uint32_t>(absl::StatusCode::kOutOfRange));
-      rejection->set_reason(absl::StrCat("step ", work.report.step(),
-                                         " closed too long ago to be merged again; a process that "
-                                         "goes back in steps must say Hello with a new launch_id"));
-      break;
-    }
+  DropWrongTime(stream, &work.report);
+  const RunState::Taken taken =
+      run->second->Add(stream.attempt(), work.report, now, HasRoom(*run->second), &changes_.batch);
+  if (taken.duplicate) ack.set_duplicates(ack.duplicates() + 1);
+  if (!taken.refused.ok()) {
+    v1::Rejection* rejection = ack.add_rejections();
+    rejection->set_seq(work.report.seq());
+    rejection->set_code(static_cast<uint32_t>(taken.refused.code()));
+    rejection->set_reason(std::string(taken.refused.message()));
+  }
+  // At once, so that a round knows how many points it holds. What is left is settled later.
+  if (work.report.last_of_step()) {
+    (void)run->second->CloseDue(stream.attempt(), now, budget_, &changes_);
   }
   touched_.insert(stream.run());
+}
+
+// A rank's clock that is wrong by a day must not become the time of the step.
+void Pipeline::DropWrongTime(const RankStream& stream, model::ShardReport* report) {
+  const absl::Time said = absl::FromUnixNanos(report->time_unix_ns());
+  if (said <= deps_.clock->Now() + kClockAheadMax) return;
+  report->set_time_unix_ns(0);
+  ++stats_.reports_clock_ahead;
+  base::LogEvery("pipeline.clock_ahead", base::LogLevel::kWarning, "pipeline",
+                 absl::StrCat("run '", stream.run(), "', rank ", stream.rank(),
+                              ": reports are taken without their time, ", absl::FormatTime(said),
+                              ", which is more than a day ahead of this machine's clock"));
+}
+
+// While all runs together hold too much, each may hold an equal share.
+bool Pipeline::HasRoom(const RunState& run) const {
+  return stats_.open_bytes < options_.open_bytes_max ||
+         run.open_bytes() < options_.open_bytes_max / std::max<size_t>(1, open_runs_);
 }
 
 void Pipeline::Handle(GoodbyeWork work) {
@@ -380,12 +393,15 @@ void Pipeline::Settle(absl::Time now) {
   uint64_t steps = 0;
   uint64_t bytes = 0;
   uint64_t silent = 0;
+  size_t open_runs = 0;
   for (auto& [name, run] : runs_) {
     run->Tick(now, &changes_);
     steps += run->open_steps();
     bytes += run->open_bytes();
     silent += run->silent_ranks();
+    open_runs += run->open_bytes() > 0 ? 1 : 0;
   }
+  open_runs_ = open_runs;
   stats_.open_steps = steps;
   stats_.open_bytes = bytes;
   stats_.silent_ranks = silent;

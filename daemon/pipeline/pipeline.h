@@ -46,6 +46,7 @@ class Pipeline final : public ingest::ReportSink {
     size_t queue_bytes_max = 64u << 20;                // reports between summarise and commit
     size_t queue_items_max = 1u << 20;                 // of them, goodbyes and calls
     size_t runs_max = 1000;                            // in memory
+    size_t open_bytes_max = 512u << 20;                // of open and kept steps, of all runs
     absl::Duration sync_interval = absl::Seconds(1);   // what a power failure can take
     absl::Duration retry_interval = absl::Seconds(1);  // between writes to a store that refuses
     // A round ends, and is committed, with the first of these.
@@ -109,6 +110,8 @@ class Pipeline final : public ingest::ReportSink {
   // On the writer's thread.
   void WriterLoop();
   void Handle(ReportWork work);
+  void DropWrongTime(const RankStream& stream, model::ShardReport* report);
+  bool HasRoom(const RunState& run) const;
   void Handle(GoodbyeWork work);
   void Handle(EndWork work);
   void Handle(CallWork work);
@@ -150,6 +153,7 @@ class Pipeline final : public ingest::ReportSink {
   std::string settled_last_;       // where the next round goes on among them
   std::set<std::string> changed_;  // runs whose connections or attempts changed
   Budget budget_;                  // of this round, for work from the inbox
+  size_t open_runs_ = 0;           // that hold open or kept steps
   absl::Time batch_started_;
   absl::Time settle_all_at_ = absl::InfinitePast();
   absl::Time forget_at_ = absl::InfinitePast();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
 
 namespace foreshock::pipeline {
@@ -121,25 +122,54 @@ absl::StatusOr<Admitted> RunState::Open(const v1::Hello& hello, StreamId stream,
 }
 
 RunState::Taken RunState::Add(uint32_t number, const model::ShardReport& report, absl::Time now,
-                              store::StoreBatch* batch) {
+                              bool room, store::StoreBatch* batch) {
   Attempt& attempt = attempts_.at(number);
-  if (!attempt.speakers.Mark(report, batch)) {
+  if (attempt.speakers.Knows(report)) {
     ++stats_->reports_duplicate;
-    return Taken::kDuplicate;
+    return {.duplicate = true};
   }
+  using Outcome = merge::OpenSteps::Outcome;
+  const size_t before = attempt.open_steps.bytes();
+  const Outcome outcome = attempt.open_steps.Add(report, now, room);
+  stats_->open_bytes += attempt.open_steps.bytes() - before;
+  attempt.speakers.Mark(report, /*step_holds=*/outcome != Outcome::kTooFar, batch);
   ++stats_->reports_committed;
-  switch (attempt.open_steps.Add(report, now)) {
-    case merge::OpenSteps::Outcome::kTooLate:
+  switch (outcome) {
+    case Outcome::kTooLate:
       ++stats_->reports_too_late;
-      return Taken::kTooLate;
-    case merge::OpenSteps::Outcome::kLate:
+      return {.refused = absl::OutOfRangeError(absl::StrCat(
+                  "step ", report.step(),
+                  " closed too long ago to be merged again; a process that goes back in steps must "
+                  "say Hello with a new launch_id"))};
+    case Outcome::kTooFar:
+      ++stats_->reports_too_far;
+      return {.refused = TooFar(attempt, report)};
+    case Outcome::kNoRoom:
+      ++stats_->reports_no_room;
+      return {.refused = absl::ResourceExhaustedError(absl::StrCat(
+                  "no room for the statistics of step ", report.step(), ": rank ", report.rank(),
+                  " or its run holds as much of open steps as it may (merge.rank_bytes_max, "
+                  "merge.all_bytes_max)"))};
+    case Outcome::kLate:
       ++stats_->reports_late;
       break;
-    case merge::OpenSteps::Outcome::kOpen:
+    case Outcome::kOpen:
       break;
   }
   batch->reports.push_back({run_, number, report});
-  return Taken::kNew;
+  return {};
+}
+
+absl::Status RunState::TooFar(const Attempt& attempt, const model::ShardReport& report) const {
+  const merge::StepGate& gate = attempt.open_steps.gate();
+  const std::string reason = absl::StrCat(
+      "step ", report.step(), " is too far ahead of the run, which is at step ", gate.at(),
+      "; steps up to ", gate.reach(),
+      " are taken (merge.steps_ahead_max), farther ones when most ranks go there or an event is "
+      "declared for them");
+  base::LogEvery("pipeline.too_far", base::LogLevel::kWarning, "pipeline",
+                 absl::StrCat("run '", run_, "', rank ", report.rank(), ": ", reason));
+  return absl::OutOfRangeError(reason);
 }
 
 void RunState::Goodbye(uint32_t number, uint32_t rank, const std::string& client_instance,
@@ -163,7 +193,8 @@ absl::StatusOr<uint32_t> RunState::Declare(const v1::Event& event, absl::Time no
     return absl::FailedPreconditionError(
         absl::StrCat("run '", run_, "' has no attempt to which an event could belong"));
   }
-  events_.Declare(newest().number(), event, now, batch);
+  FORESHOCK_RETURN_IF_ERROR(events_.Declare(newest().number(), event, now, batch));
+  newest().open_steps.ExpectStep(event.step());
   return newest().number();
 }
 

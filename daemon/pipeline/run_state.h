@@ -35,7 +35,11 @@ class RunState {
   struct Options : Attempt::Options {
     int64_t remember_steps = 2048;  // as Judging says
   };
-  enum class Taken { kNew, kDuplicate, kTooLate };
+  // What became of a report.
+  struct Taken {
+    bool duplicate = false;  // it was committed before
+    absl::Status refused{};  // why its statistics are not taken: OutOfRange, ResourceExhausted
+  };
 
   // `store` and `stats` outlive it. Null `store`: attempts never leave memory.
   RunState(std::string run, const Options& options, std::shared_ptr<const rules::RuleSet> rules,
@@ -48,7 +52,8 @@ class RunState {
   // A rank says hello. Errors as ReportSink::Open.
   absl::StatusOr<Admitted> Open(const v1::Hello& hello, StreamId stream, absl::Time now,
                                 Changes* changes);
-  Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now,
+  // `room`: whether the daemon has room for more open statistics of this run.
+  Taken Add(uint32_t attempt, const model::ShardReport& report, absl::Time now, bool room,
             store::StoreBatch* batch);
   void Goodbye(uint32_t attempt, uint32_t rank, const std::string& client_instance,
                v1::Outcome outcome, store::StoreBatch* batch);
@@ -93,6 +98,7 @@ class RunState {
     return attempt.number() == attempts_.rbegin()->first;
   }
   bool CloseDue(Attempt* attempt, absl::Time now, const Budget& budget, Changes* changes);
+  absl::Status TooFar(const Attempt& attempt, const model::ShardReport& report) const;
   void CloseStep(const merge::SettledStep& step, Attempt* attempt, absl::Time now,
                  Changes* changes);
   void TakeAlerts(std::vector<model::AlertRow> rows, absl::Time now, Changes* changes);

@@ -54,16 +54,19 @@ absl::StatusOr<Admitted> Speakers::Greet(const v1::Hello& hello, StreamId stream
   return admitted;
 }
 
-bool Speakers::Mark(const model::ShardReport& report, store::StoreBatch* batch) {
+bool Speakers::Knows(const model::ShardReport& report) const {
+  const Rank& rank = ranks_.at(report.rank());
+  return report.seq() <= rank.processes.at(report.client_instance()).row.committed_seq();
+}
+
+void Speakers::Mark(const model::ShardReport& report, bool step_holds, store::StoreBatch* batch) {
   model::RankRow& row = ranks_.at(report.rank()).processes.at(report.client_instance()).row;
-  if (report.seq() <= row.committed_seq()) return false;
   row.set_committed_seq(report.seq());
-  if (report.last_of_step()) {
+  if (step_holds && report.last_of_step()) {
     row.set_last_step(row.has_last_step() ? std::max(row.last_step(), report.step())
                                           : report.step());
   }
   batch->ranks.push_back({run_, attempt_, row});
-  return true;
 }
 
 void Speakers::Goodbye(uint32_t number, const std::string& client_instance, v1::Outcome outcome,

@@ -3,7 +3,8 @@
 //
 //   Speakers speakers("exp-42", 1, snapshot_options, &stats);
 //   FORESHOCK_ASSIGN_OR_RETURN(const Admitted admitted, speakers.Greet(hello, stream, &batch));
-//   if (!speakers.Mark(report, &batch)) return;   // it was committed before
+//   if (speakers.Knows(report)) return;   // it was committed before
+//   speakers.Mark(report, /*step_holds=*/true, &batch);
 #pragma once
 
 #include <cstddef>
@@ -57,8 +58,10 @@ class Speakers {
   // InvalidArgument when the rank said other coordinates before.
   absl::StatusOr<Admitted> Greet(const v1::Hello& hello, StreamId stream, store::StoreBatch* batch);
 
-  // Takes note of a report. False: it was committed before.
-  bool Mark(const model::ShardReport& report, store::StoreBatch* batch);
+  // Whether the report was committed before.
+  bool Knows(const model::ShardReport& report) const;
+  // Takes note of a report that is new. `step_holds`: its step is taken for true.
+  void Mark(const model::ShardReport& report, bool step_holds, store::StoreBatch* batch);
 
   void Goodbye(uint32_t rank, const std::string& client_instance, v1::Outcome outcome,
                store::StoreBatch* batch);

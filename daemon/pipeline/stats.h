@@ -12,9 +12,12 @@ namespace foreshock::pipeline {
 struct PipelineStats {
   std::atomic<uint64_t> reports_committed{0};
   std::atomic<uint64_t> reports_duplicate{0};
-  std::atomic<uint64_t> reports_recomputed{0};  // checked, not used
-  std::atomic<uint64_t> reports_late{0};        // merged into a closed step
-  std::atomic<uint64_t> reports_too_late{0};    // for a step that is no longer kept
+  std::atomic<uint64_t> reports_recomputed{0};   // checked, not used
+  std::atomic<uint64_t> reports_late{0};         // merged into a closed step
+  std::atomic<uint64_t> reports_too_late{0};     // for a step that is no longer kept
+  std::atomic<uint64_t> reports_too_far{0};      // for a step implausibly far ahead of the run
+  std::atomic<uint64_t> reports_no_room{0};      // over a limit of open statistics
+  std::atomic<uint64_t> reports_clock_ahead{0};  // taken without their time
   std::atomic<uint64_t> steps_closed{0};
   std::atomic<uint64_t> steps_partial{0};
   std::atomic<uint64_t> points_written{0};

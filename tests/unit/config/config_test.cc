@@ -38,7 +38,8 @@ http: {listen: "[::1]:2", threads: 2, reload: true}
 store: {sync_interval: 250ms, block_cache: 32MiB, write_buffer: 4MiB, log_max: 64MiB, open_files_max: 64, open_points: 5000,
         precision: declared}
 retention: {raw_for: 168h, raw_steps: 50000, bytes_max: 20GiB, interval: 1m}
-merge: {lateness: 5s, open_steps_max: 9, kept_steps: 3, bytes_max: 16MiB}
+merge: {lateness: 5s, open_steps_max: 9, kept_steps: 3, bytes_max: 16MiB, rank_bytes_max: 2MiB,
+        all_bytes_max: 5GiB, steps_ahead_max: 77}
 limits: {runs_max: 4, queue_bytes_max: 2MiB, snapshot_bytes_max: 3MiB}
 metrics: {top_k: 2, series_max: 500, ended_runs_for: 10m}
 rules: [a.yaml, b.yaml]
@@ -58,6 +59,9 @@ shutdown_deadline: 3s
   EXPECT_EQ(config.store.open_points, 5000u);
   EXPECT_EQ(config.store.precision, store::Precision::kDeclared);
   EXPECT_EQ(config.pipeline.run.open_steps.lateness, absl::Seconds(5));
+  EXPECT_EQ(config.pipeline.run.open_steps.rank_bytes_max, 2u << 20);
+  EXPECT_EQ(config.pipeline.run.open_steps.gate.ahead_max, 77);
+  EXPECT_EQ(config.pipeline.open_bytes_max, uint64_t{5} << 30);
   EXPECT_EQ(config.pipeline.run.open_steps.kept_steps, 3);
   EXPECT_EQ(config.pipeline.run.snapshots.bytes_max, 3u << 20);
   EXPECT_EQ(config.snapshot.finished_stay, absl::Minutes(10));

@@ -45,6 +45,17 @@ TEST_F(StreamTest, ABadHelloLeavesTheStreamUnopened) {
   EXPECT_THAT(Report(1), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Hello")));
 }
 
+// It would make every later report of the process look like a repeat.
+TEST_F(StreamTest, ASeqThatIsNonsenseEndsTheStream) {
+  ASSERT_OK(stream_.OnHello(GoodHello()));
+  EXPECT_OK(Report(1));
+  EXPECT_THAT(Report(UINT64_MAX),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("report.seq: found 18446744073709551615; allowed at most 2^40")));
+  EXPECT_EQ(stream_.last_seq(), 1u);
+  EXPECT_OK(Report(kSeqGapMax));
+}
+
 TEST_F(StreamTest, NothingComesAfterGoodbye) {
   EXPECT_THAT(stream_.OnGoodbye(GoodGoodbye()),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("a Goodbye came first")));

@@ -199,5 +199,97 @@ TEST(OpenStepsTest, GoesOnAfterARestartAsIfThereHadBeenNone) {
   EXPECT_EQ(closed[0].row.ranks, 2u);
 }
 
+// Rank 0 is ahead of three others, which still send what lies before its step.
+TEST(OpenStepsTest, AFewRanksAheadDoNotCloseAStepOverMost) {
+  OpenSteps steps({.lateness = absl::Seconds(30)}, 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) steps.Add(Report(rank, 0), kStart);
+  steps.Add(Report(0, 50), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  for (int second = 10; second <= 300; second += 10) {
+    const absl::Time now = kStart + absl::Seconds(second);
+    for (uint32_t rank = 1; rank < 4; ++rank) steps.Add(Report(rank, second / 10), now);
+    EXPECT_THAT(Numbers(steps.TakeSettled(now)), ElementsAre(second / 10));
+    EXPECT_EQ(steps.silent_count(), 0u);
+  }
+  // When they fall silent the step closes without them.
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart + absl::Seconds(400))), ElementsAre(50));
+  EXPECT_EQ(steps.silent_count(), 3u);
+}
+
+TEST(OpenStepsTest, AStepThatIsTooFarAheadIsNotTakenAndHoldsNothingUp) {
+  OpenSteps steps({.gate = {.ahead_max = 1000}}, 2);
+  for (int64_t step = 0; step < 10; ++step) {
+    EXPECT_EQ(steps.Add(Report(0, step), kStart), OpenSteps::Outcome::kOpen);
+    EXPECT_EQ(steps.Add(Report(1, step), kStart), OpenSteps::Outcome::kOpen);
+    EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(step));
+    EXPECT_EQ(steps.Add(Report(1, int64_t{1} << 53), kStart), OpenSteps::Outcome::kTooFar);
+  }
+  steps.Add(Report(0, 10), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "rank 1 is waited for";
+  EXPECT_EQ(steps.open_steps(), 1u);
+}
+
+TEST(OpenStepsTest, AFirstReportThatWasWrongLeavesNothing) {
+  OpenSteps steps({.gate = {.ahead_max = 1000}}, 2);
+  EXPECT_EQ(steps.Add(Report(1, int64_t{1} << 53), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_EQ(steps.Add(Report(0, 0), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  EXPECT_EQ(steps.open_steps(), 0u);
+  steps.Add(Report(0, 1), kStart + absl::Minutes(10));
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart + absl::Minutes(20))), ElementsAre(1));
+}
+
+model::ShardReport Gates(uint32_t rank, int64_t step, uint64_t source) {
+  model::ShardReport report = Report(rank, step, /*last=*/false);
+  model::GateShard* gate = report.mutable_shards()->add_gates();
+  gate->set_layer(static_cast<uint32_t>(source));
+  gate->add_sources()->set_id(source);
+  for (int e = 0; e < 64; ++e) gate->add_p_sum(1);
+  return report;
+}
+
+TEST(OpenStepsTest, BoundsWhatARankHoldsOfOpenStepsAndTheOthersGoOn) {
+  constexpr size_t kRankBytes = 100'000;
+  OpenSteps steps({.rank_bytes_max = kRankBytes}, 2);
+  steps.Add(Gates(1, 0, 1), kStart);
+  const size_t one = steps.bytes();
+  size_t taken = 1;
+  for (uint64_t source = 2; source < 2000; ++source) {
+    const OpenSteps::Outcome outcome = steps.Add(Gates(1, 0, source), kStart);
+    if (outcome == OpenSteps::Outcome::kOpen) ++taken;
+  }
+  EXPECT_LE(steps.bytes(), kRankBytes + one);
+  EXPECT_GE(steps.bytes(), kRankBytes);
+  EXPECT_LT(taken, 2000u / 2);
+  EXPECT_EQ(steps.Add(Gates(0, 0, 5000), kStart), OpenSteps::Outcome::kOpen);
+  // It has finished the step although that report is not taken, and then has room again.
+  EXPECT_EQ(steps.Add(Report(0, 0), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_EQ(steps.Add(Report(1, 0), kStart), OpenSteps::Outcome::kNoRoom);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  EXPECT_EQ(steps.Add(Gates(1, 1, 1), kStart), OpenSteps::Outcome::kOpen);
+}
+
+TEST(OpenStepsTest, WithoutRoomOnlyProgressCounts) {
+  OpenSteps steps({}, 2);
+  EXPECT_EQ(steps.Add(Gates(0, 0, 1), kStart, /*room=*/false), OpenSteps::Outcome::kNoRoom);
+  EXPECT_EQ(steps.bytes(), 0u);
+  EXPECT_EQ(steps.Add(Report(1, 0), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.Add(Report(0, 0), kStart, /*room=*/false), OpenSteps::Outcome::kNoRoom);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+}
+
+TEST(OpenStepsTest, ARestartDoesNotBringBackAStepThatWasTooFar) {
+  OpenSteps steps({}, 2);
+  steps.RestoreClosed(3, 3);
+  steps.RestorePace(0, 4);
+  steps.RestoreRank(0, 3, false);
+  steps.RestoreRank(1, int64_t{1} << 53, false);
+  steps.RestoreReport(Report(1, int64_t{1} << 53), kStart);
+  EXPECT_EQ(steps.open_steps(), 0u);
+  steps.Add(Report(0, 4), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(4));
+}
+
 }  // namespace
 }  // namespace foreshock::merge

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
@@ -19,6 +20,7 @@
 namespace foreshock::pipeline {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -1276,6 +1278,111 @@ TEST_F(PipelineTest, ARoundIsBoundedInPoints) {
   listener_->Release();
   ASSERT_OK(pipeline_->Stop(absl::Seconds(20)));
   EXPECT_THAT(Losses(), SizeIs(100));
+}
+
+// One rank of four sends a step that is nonsense; the run goes on, and the rank is told.
+TEST_F(PipelineTest, AWildStepOfOneRankIsThatRanksErrorAndNotTheRunsClock) {
+  constexpr uint32_t kWorld = 4;
+  std::vector<Ears> ears(kWorld);
+  std::vector<std::unique_ptr<ingest::PushStream>> ranks;
+  for (uint32_t rank = 0; rank < kWorld; ++rank) {
+    ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(rank, "a", "", kWorld), &ears[rank]));
+    ranks.push_back(std::move(stream));
+  }
+  std::vector<uint64_t> seq(kWorld, 0);
+  const auto push = [&](int64_t step) {
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      ASSERT_OK(ranks[rank]->Submit(LossReport(++seq[rank], step, 1.0), Names(), {}));
+    }
+    for (uint32_t rank = 0; rank < kWorld; ++rank) ASSERT_TRUE(ears[rank].WaitForSeq(seq[rank]));
+  };
+  for (int64_t step = 0; step < 5; ++step) push(step);
+  ASSERT_OK(ranks[3]->Submit(LossReport(++seq[3], (int64_t{1} << 53) - 1, 9.0), Names(), {}));
+  ASSERT_TRUE(ears[3].WaitForSeq(seq[3]));
+  Pass(absl::Minutes(2));
+  Pass(absl::Minutes(2));
+  for (int64_t step = 5; step < 10; ++step) push(step);
+  EXPECT_THAT(Losses(), SizeIs(10));
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
+  EXPECT_EQ(attempts[0].last_step(), 9);
+  ASSERT_THAT(ears[3].rejections(), SizeIs(1));
+  EXPECT_THAT(
+      ears[3].rejections()[0].reason(),
+      AllOf(HasSubstr("step 9007199254740991 is too far ahead of the run, which is at step 4"),
+            HasSubstr("steps up to 10004 are taken (merge.steps_ahead_max)")));
+  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_THAT(ears[rank].rejections(), IsEmpty());
+  EXPECT_EQ(pipeline_->stats().reports_too_far, 1u);
+  // A restart goes on as well.
+  ranks.clear();
+  Restart();
+  PushLosses("b", 10, {1.0});
+  ASSERT_OK_AND_ASSIGN(const auto all, store_.Attempts("exp-42"));
+  EXPECT_EQ(all[1].last_step(), 10);
+}
+
+TEST_F(PipelineTest, ADeclaredEventLetsTheRunJump) {
+  PushLosses("a", 0, {1});
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0, "a", "process-a"), &ears));
+  ASSERT_OK(stream->Submit(LossReport(2, 500'000, 1.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  EXPECT_THAT(ears.rejections(), SizeIs(1));
+  v1::Event event;
+  event.set_kind(v1::EVENT_KIND_NOTE);
+  event.set_step(500'000);
+  ASSERT_OK(pipeline_->DeclareEvent("exp-42", event));
+  ASSERT_OK(stream->Submit(LossReport(3, 500'001, 1.0), Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(3));
+  EXPECT_THAT(Losses(), SizeIs(2));
+}
+
+TEST_F(PipelineTest, AClockThatIsADayAheadIsNotTheTimeOfTheStep) {
+  Ears ears;
+  ASSERT_OK_AND_ASSIGN(auto stream, Open(HelloOf(0), &ears));
+  v1::Report report = LossReport(1, 0, 1.0);
+  report.set_time_unix_ns(absl::ToUnixNanos(clock_.Now() + absl::Hours(23)));
+  ASSERT_OK(stream->Submit(report, Names(), {}));
+  report = LossReport(2, 1, 1.0);
+  report.set_time_unix_ns(absl::ToUnixNanos(clock_.Now() + absl::Hours(25)));
+  ASSERT_OK(stream->Submit(report, Names(), {}));
+  ASSERT_TRUE(ears.WaitForSeq(2));
+  std::vector<int64_t> times;
+  ASSERT_OK(store_.Steps("exp-42", {}, [&](const model::StepRow& row) {
+    times.push_back(row.time_unix_ns);
+    return true;
+  }));
+  EXPECT_THAT(times, ElementsAre(absl::ToUnixNanos(clock_.Now() + absl::Hours(23)), 0));
+  EXPECT_EQ(pipeline_->stats().reports_clock_ahead, 1u);
+}
+
+// A rank of a run of two never closes its step and sends ever more; a small run beside it goes on.
+TEST_F(PipelineTest, OneRunCannotHoldAllOpenStatistics) {
+  options_.open_bytes_max = 200'000;
+  Restart();
+  Ears greedy_ears;
+  Ears small_ears;
+  v1::Hello hello = HelloOf(0, "a", "", 2);
+  hello.set_run("greedy");
+  ASSERT_OK_AND_ASSIGN(auto greedy, Open(hello, &greedy_ears));
+  ASSERT_OK_AND_ASSIGN(auto small, Open(HelloOf(0, "a", "", 2), &small_ears));
+  constexpr uint64_t kReports = 500;
+  for (uint64_t seq = 1; seq <= kReports; ++seq) {
+    v1::Report report;
+    report.set_seq(seq);
+    report.set_step(1);
+    v1::Event* event = report.add_summaries()->mutable_event();
+    event->set_kind(v1::EVENT_KIND_NOTE);
+    event->set_name(absl::StrCat(seq));
+    event->set_detail(std::string(1000, 'x'));
+    ASSERT_OK(greedy->Submit(report, Names(), {}));
+  }
+  ASSERT_TRUE(greedy_ears.WaitForSeq(kReports));
+  EXPECT_LT(pipeline_->stats().open_bytes, 250'000u);
+  ASSERT_FALSE(greedy_ears.rejections().empty());
+  EXPECT_THAT(greedy_ears.rejections()[0].reason(), HasSubstr("merge.all_bytes_max"));
+  ASSERT_OK(small->Submit(LossReport(1, 0, 1.0), Names(), {}));
+  ASSERT_TRUE(small_ears.WaitForSeq(1));
+  EXPECT_THAT(small_ears.rejections(), IsEmpty());
 }
 
 }  // namespace

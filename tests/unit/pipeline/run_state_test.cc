@@ -34,7 +34,7 @@ class RunStateTest : public ::testing::Test {
     report.set_seq(seq);
     report.set_step(static_cast<int64_t>(seq));
     report.set_last_of_step(true);
-    run_.Add(attempt, report, kStart, &changes_.batch);
+    run_.Add(attempt, report, kStart, /*room=*/true, &changes_.batch);
   }
   void Commit() {
     run_.Settle(kStart, Budget(), &changes_);

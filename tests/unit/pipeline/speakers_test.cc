@@ -27,7 +27,9 @@ class SpeakersTest : public ::testing::Test {
     report.set_rank(rank);
     report.set_client_instance(process);
     report.set_seq(seq);
-    return speakers_.Mark(report, &batch_);
+    if (speakers_.Knows(report)) return false;
+    speakers_.Mark(report, /*step_holds=*/true, &batch_);
+    return true;
   }
 
   PipelineStats stats_;
