@@ -93,7 +93,7 @@ DaemonMetrics ParseDaemonMetrics(absl::string_view page) {
                       absl::StartsWith(line, "foreshock_silences") ||
                       absl::StartsWith(line, "foreshock_reports_refused_total");
     if (!ours) continue;
-    const std::optional<MetricSample> sample = ParseMetricSample(line);
+    std::optional<MetricSample> sample = ParseMetricSample(line);
     if (!sample.has_value()) continue;
     const absl::string_view name = sample->name;
     const double value = sample->value;
@@ -111,6 +111,8 @@ DaemonMetrics ParseDaemonMetrics(absl::string_view page) {
       const std::string& what = result == sample->labels.end() ? "" : result->second;
       if (what == "sent" || what == "repeated") notifier.told += Count(value);
       if (what == "refused") notifier.refused += Count(value);
+    } else if (name == "foreshock_notifications_trouble" && value != 0) {
+      notifier.troubles.push_back(sample->labels["trouble"]);
     } else if (name == "foreshock_notifications_pending") {
       notifier.pending = Count(value);
     } else if (name == "foreshock_notifications_oldest_pending_seconds") {

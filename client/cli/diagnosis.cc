@@ -193,6 +193,26 @@ void CheckHttp(const std::string& address, const Credentials& credentials, absl:
                  "run a time service (chrony, systemd-timesyncd) on both machines"));
 }
 
+// What the daemon found wrong with the set-up of a receiver, and how to mend it.
+Finding TroubleOf(const NotifierMetrics& notifier, const std::string& trouble) {
+  if (trouble == "told_twice") {
+    return Warn("notifiers",
+                absl::StrCat(notifier.name,
+                             ": Prometheus tells this Alertmanager of the same alerts, by exported "
+                             "rules; ends come late, and people may be told twice"),
+                "choose one way (docs/deployment.md, Who tells people): take foreshock-alerts.yaml "
+                "out of Prometheus, or this notifier out of the daemon");
+  }
+  if (trouble == "silences_refused") {
+    return Warn("notifiers",
+                absl::StrCat(notifier.name,
+                             ": Alertmanager does not take the daemon's silences; it may page of "
+                             "silenced alerts"),
+                "let the daemon use /api/v2/silences there; its log says what was answered");
+  }
+  return Warn("notifiers", absl::StrCat(notifier.name, ": ", trouble), "see the daemon's log");
+}
+
 // Whether people are told of alerts.
 void CheckNotifiers(const DaemonMetrics& metrics, Diagnosis& diagnosis) {
   auto& findings = diagnosis.findings;
@@ -216,6 +236,11 @@ void CheckNotifiers(const DaemonMetrics& metrics, Diagnosis& diagnosis) {
       case NotifierMetrics::Health::kBad:
         findings.push_back(Bad("notifiers", text, mend));
         break;
+    }
+  }
+  for (const NotifierMetrics& notifier : metrics.notifiers) {
+    for (const std::string& trouble : notifier.troubles) {
+      findings.push_back(TroubleOf(notifier, trouble));
     }
   }
   if (metrics.silences > 0) {

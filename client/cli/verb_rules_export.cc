@@ -27,8 +27,9 @@ int Export(const ExportOptions& options, Output output) {
   if (!rules.ok()) return PrintRuleErrors("export", rules.status(), output);
   const std::string command = absl::StrFormat(
       "foreshock rules export --format=prometheus --step-seconds=%g --sample-steps=%d "
-      "--warm-up-steps=%d %s",
+      "--warm-up-steps=%d --severity-min=%s --keep-firing-seconds=%d %s",
       options.promql.step_seconds, options.promql.sample_steps, options.promql.warm_up_steps,
+      options.promql.severity_min, options.promql.keep_firing_seconds,
       absl::StrJoin(options.files, " "));
   const std::string text = rules::PrometheusRules(**rules, options.promql, command);
   if (options.out.empty()) {
@@ -69,9 +70,20 @@ void AddRulesExport(CLI::App& rules, Program& program) {
       ->check(WholeBetween(0, 1'000'000'000))
       ->type_name("STEPS")
       ->capture_default_str();
+  verb->add_option("--severity-min", options->promql.severity_min,
+                   "leave out what is never so severe: info, warning or critical")
+      ->check(CLI::IsMember({"info", "warning", "critical"}).description(""))
+      ->type_name("SEVERITY")
+      ->capture_default_str();
+  verb->add_option("--keep-firing-seconds", options->promql.keep_firing_seconds,
+                   "how long an alert of the daemon outlives a restart of the daemon, and its end")
+      ->check(WholeBetween(0, 86400))
+      ->type_name("SECONDS")
+      ->capture_default_str();
   verb->footer(
       "Two groups: what the daemon judged (exact), and the same rules judged again by Prometheus\n"
       "over exported gauges (an approximation in wall time; comments list what has no gauge).\n"
+      "The default pack's own rules are of severity info: --severity-min info exports them too.\n"
       "Check it with: promtool check rules FILE. Explained in docs/prometheus-rules.md.\n"
       "Example:\n"
       "  foreshock rules export rules/default.yaml rules/signatures.yaml -w foreshock-alerts.yaml");

@@ -85,8 +85,8 @@ void AppListener::OnRun(const std::string& run,
   changed_ = true;
 }
 
-// A restart takes nothing off /metrics: a run that goes on shows its newest stored values until the
-// next step.
+// A restart takes nothing off /metrics: a run that goes on shows its alerts and its newest stored
+// values until the next step.
 void AppListener::ShowNewest(const std::string& run, const pipeline::AttemptStatus& attempt) {
   const bool goes_on = attempt.state == v1::RUN_STATE_LIVE || attempt.state == v1::RUN_STATE_SILENT;
   if (!goes_on || !attempt.last_step.has_value()) return;
@@ -98,6 +98,9 @@ void AppListener::ShowNewest(const std::string& run, const pipeline::AttemptStat
     return;
   }
   for (const model::ClosedStep& step : *steps) snapshots_->Restore(step);
+  const absl::StatusOr<std::vector<model::AlertRow>> alerts = store_->Alerts(run);
+  if (!alerts.ok()) return;  // those that fire are told one by one
+  for (const model::AlertRow& row : *alerts) snapshots_->SetAlert(row.alert());
 }
 
 void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* known) {

@@ -131,6 +131,7 @@ exporter::SelfStats AppLiveState::Self() const {
     exporter::NotifierSelfStats& notifier = self.notifiers[name];
     notifier.results = stats.results;
     notifier.pending = stats.pending;
+    notifier.troubles = stats.troubles;
     if (stats.pending > 0) {
       notifier.oldest_pending_s =
           std::max(0.0, absl::ToDoubleSeconds(absl::Now() - stats.oldest_pending));

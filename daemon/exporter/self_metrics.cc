@@ -102,6 +102,12 @@ void AddRules(const SelfStats& self, Families* families) {
     families->Gauge("foreshock_notifications_oldest_pending_seconds",
                     "How long the first of the alerts that wait has waited",
                     {{"notifier", notifier}}, stats.oldest_pending_s);
+    for (const std::string& trouble : stats.troubles) {
+      families->Gauge(
+          "foreshock_notifications_trouble",
+          "1 while something is wrong with the set-up of a receiver that takes messages",
+          {{"notifier", notifier}, {"trouble", trouble}}, 1);
+    }
     if (stats.last_success_unix_s != 0) {
       families->Gauge("foreshock_notifications_last_success_timestamp_seconds",
                       "When the receiver last took a message", {{"notifier", notifier}},

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/exporter/latency_histogram.h"
@@ -15,6 +16,7 @@ struct NotifierSelfStats {
   double oldest_pending_s = 0;              // how long the first of them has waited
   int64_t last_success_unix_s = 0;          // 0: never
   int64_t last_failure_unix_s = 0;          // 0: never
+  std::set<std::string> troubles;           // names of what is wrong with its set-up
 };
 
 struct RemoteWriteSelfStats {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/log.h"
@@ -20,6 +21,10 @@ using Labels = AlertmanagerSilences::Labels;
 
 // Alertmanager takes an alert for over after so many intervals in which nobody shows it.
 constexpr int kEndsAfterResends = 4;
+
+// The expressions of exported rules name it, and Prometheus puts the expression into generatorURL.
+constexpr absl::string_view kExportedMetric = "foreshock_alert_firing";
+constexpr int kLookAfterResends = 5;
 
 // Alertmanager knows an alert by its labels, so they never change while the alert fires. All else
 // is in the annotations.
@@ -131,31 +136,65 @@ AlertmanagerNotifier::Shown AlertmanagerNotifier::ShownOf(const Message& message
 
 SendResult AlertmanagerNotifier::Send(const Message& message) {
   const Shown shown = ShownOf(message);
+  absl::Status silenced;
   const bool silences = !shown.silenced.empty() || silences_.may_hold();
-  if (silences) Check(silences_.Raise(shown.silenced, message.now));
+  if (silences) silenced = silences_.Raise(shown.silenced, message.now);
+  if (message.now >= looked_at_ + kLookAfterResends * options_.resend) LookForExportedRules(shown, message.now);
   Json body = Json::array();
   std::vector<Labels> loud;
   for (const auto& [labels, entry] : shown.alerts) {
     body.push_back(entry.json);
     if (!shown.silenced.contains(labels)) loud.push_back(labels);
   }
+  // The alerts are shown though silences fail. Left out, they would be taken for over.
   const SendResult result =
       ResultOf(poster_->Post(absl::StrCat(url_, "/api/v2/alerts"), headers_,
                              body.dump(-1, ' ', false, Json::error_handler_t::replace)),
                *poster_);
+  if (result.outcome != SendResult::Outcome::kTaken) return result;
   // After the alerts: Alertmanager must know their ends before it may speak of them.
-  if (silences && result.outcome == SendResult::Outcome::kTaken) Check(silences_.Lift(loud));
+  if (silences) silenced.Update(silences_.Lift(loud));
+  Note("silences_refused", !silenced.ok(),
+       absl::StrCat("Alertmanager does not take the daemon's silences; it may page of silenced "
+                    "alerts, or be silent of others: ",
+                    silenced.message()));
   return result;
 }
 
-// The alerts are shown all the same. Left out, they would be taken for over.
-void AlertmanagerNotifier::Check(const absl::Status& status) const {
-  if (status.ok()) return;
-  base::LogEvery(
-      absl::StrCat("notify.silences.", url_), base::LogLevel::kWarning, "notify",
-      "Alertmanager does not take the daemon's silences; it may page of silenced alerts, or "
-      "be silent of others",
-      {{"notifier", options_.notifier}, {"error", std::string(status.message())}});
+// Before the alerts are shown: the newer of two that have the same labels is all that can be seen.
+void AlertmanagerNotifier::LookForExportedRules(const Shown& shown, absl::Time now) {
+  const absl::StatusOr<HttpAnswer> answer =
+      poster_->Do({.method = "GET",
+                   .url = absl::StrCat(url_, "/api/v2/alerts?filter=evaluation%3D%22daemon%22"),
+                   .headers = headers_,
+                   .answer_bytes_max = kListBytesMax});
+  if (!ResultOf(answer, *poster_).status.ok()) return;  // showing the alerts says more
+  const Json list = Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return;
+  std::set<std::pair<std::string, std::string>> ours;
+  for (const auto& [labels, entry] : shown.alerts) {
+    ours.emplace(labels.at("run"), labels.at("alertname"));
+  }
+  looked_at_ = now;
+  const bool twice = std::any_of(list.begin(), list.end(), [&ours](const Json& alert) {
+    if (!absl::StrContains(TextOf(alert, "generatorURL"), kExportedMetric)) return false;
+    const auto labels = alert.find("labels");
+    return labels != alert.end() &&
+           ours.contains({TextOf(*labels, "run"), TextOf(*labels, "alertname")});
+  });
+  Note("told_twice", twice,
+       "Prometheus tells Alertmanager of the same alerts, by exported rules; choose one of the two "
+       "ways (docs/deployment.md)");
+}
+
+void AlertmanagerNotifier::Note(const std::string& trouble, bool there, const std::string& why) {
+  if (!there) {
+    troubles_.erase(trouble);
+    return;
+  }
+  troubles_.insert(trouble);
+  base::LogEvery(absl::StrCat("notify.", trouble, ".", url_), base::LogLevel::kWarning, "notify",
+                 why, {{"notifier", options_.notifier}});
 }
 
 }  // namespace foreshock::notify

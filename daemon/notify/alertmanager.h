@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,19 +26,25 @@ class AlertmanagerNotifier final : public Notifier {
   AlertmanagerNotifier(Options options, std::unique_ptr<HttpPoster> poster);
 
   SendResult Send(const Message& message) override;
+  // "told_twice": Prometheus tells this Alertmanager of the same alerts, by exported rules.
+  // "silences_refused": Alertmanager does not take the daemon's silences.
+  std::set<std::string> Troubles() const override { return troubles_; }
   void Cancel() override { poster_->Cancel(); }
 
  private:
   struct Entry;
   struct Shown;
   Shown ShownOf(const Message& message) const;
-  void Check(const absl::Status& status) const;
+  void LookForExportedRules(const Shown& shown, absl::Time now);
+  void Note(const std::string& trouble, bool there, const std::string& why);
 
   const Options options_;
   const std::unique_ptr<HttpPoster> poster_;
   const std::string url_;
   const std::vector<std::string> headers_;
   AlertmanagerSilences silences_;
+  absl::Time looked_at_ = absl::InfinitePast();  // for exported rules
+  std::set<std::string> troubles_;
 };
 
 }  // namespace foreshock::notify

@@ -14,14 +14,7 @@ using Json = nlohmann::json;
 
 // Silences whose comment begins so are ours.
 constexpr absl::string_view kMark = "Foreshock silence ";
-constexpr size_t kListBytesMax = 4u << 20;  // Alertmanager also lists the ended ones of five days
 constexpr absl::Duration kSameEnd = absl::Seconds(1);
-
-// Alertmanager's field, or "" where it is missing.
-std::string TextOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 // The labels that a silence of ours matches; empty: somebody has changed it.
 AlertmanagerSilences::Labels LabelsOf(const Json& silence) {
@@ -37,6 +30,11 @@ AlertmanagerSilences::Labels LabelsOf(const Json& silence) {
 }
 
 }  // namespace
+
+std::string TextOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
 
 std::string AlertmanagerTime(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());

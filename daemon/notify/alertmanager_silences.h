@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ namespace foreshock::notify {
 
 // "2027-01-15T08:00:00.000Z"
 std::string AlertmanagerTime(absl::Time time);
+
+// The text of a field of Alertmanager's answers; "" where it is missing or no text.
+std::string TextOf(const nlohmann::json& object, const char* name);
+
+// The most that is read of a list. Alertmanager's has the silences of the last five days too.
+inline constexpr size_t kListBytesMax = 4u << 20;
 
 // Used by one thread.
 class AlertmanagerSilences {

@@ -191,6 +191,7 @@ bool Channel::Send(const Outgoing& message, const Moment& moment) {
   {
     base::MutexLock lock(&mutex_);
     stats_.last_success = moment.now;
+    stats_.troubles = notifier_->Troubles();
   }
   if (!options_.recorded_first) RecordTaken(message, moment);
   return true;

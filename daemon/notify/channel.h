@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,7 @@ class Channel {
     absl::Time oldest_pending = absl::InfiniteFuture();  // since when the first of them waits
     absl::Time last_success = absl::InfinitePast();
     absl::Time last_failure = absl::InfinitePast();  // or refusal
+    std::set<std::string> troubles{};                // Notifier::Troubles
   };
 
   Channel(Options options, std::unique_ptr<Notifier> notifier, Deps deps);

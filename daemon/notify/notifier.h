@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,9 @@ class Notifier {
   virtual SendResult Send(const Message& message) = 0;
   // The same, for a receiver that has a place for such news.
   virtual SendResult SendChange(const RunChange&) { return {}; }
+  // What is wrong with the receiver's set-up although it takes messages, as the last Send found it:
+  // names for the metric foreshock_notifications_trouble.
+  virtual std::set<std::string> Troubles() const { return {}; }
   // A Send that runs, and every one after it, ends soon with kRetry. Thread-safe.
   virtual void Cancel() {}
 };

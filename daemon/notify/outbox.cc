@@ -21,6 +21,7 @@ void AddStats(const Channel& channel, std::map<std::string, Outbox::NotifierStat
   sum.oldest_pending = std::min(sum.oldest_pending, stats.oldest_pending);
   sum.last_success = std::max(sum.last_success, stats.last_success);
   sum.last_failure = std::max(sum.last_failure, stats.last_failure);
+  sum.troubles.insert(stats.troubles.begin(), stats.troubles.end());
 }
 
 // A message that is being sent when the notifiers are replaced may end, so it is not sent twice.
@@ -190,6 +191,7 @@ std::map<std::string, Outbox::NotifierStats> Outbox::stats() const {
   for (auto& [name, stats] : all) {
     stats.pending = 0;
     stats.oldest_pending = absl::InfiniteFuture();
+    stats.troubles.clear();
   }
   for (const auto& worker : workers_) AddStats(*worker->channel, &all);
   return all;

@@ -53,6 +53,7 @@ class Outbox {
     absl::Time oldest_pending = absl::InfiniteFuture();
     absl::Time last_success = absl::InfinitePast();
     absl::Time last_failure = absl::InfinitePast();
+    std::set<std::string> troubles{};
   };
 
   Outbox(Options options, Deps deps);

@@ -1,5 +1,6 @@
 #include "daemon/rules/prometheus.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ std::string Template(std::string text, absl::string_view rule, absl::string_view
 // What a rule and a signature have in common.
 struct Judged {
   const std::string& name;
+  int severity_max = 0;  // the highest that it can have, by SeverityRank
   const std::string& fault;
   const Fields& labels;
   const Annotations& annotations;
@@ -111,22 +113,44 @@ class Writer {
 };
 
 Judged Of(const Rule& rule) {
-  return {rule.name, rule.fault, rule.labels, rule.annotations, MeasureText(rule)};
+  return {rule.name,        SeverityRank(rule.severity), rule.fault, rule.labels, rule.annotations,
+          MeasureText(rule)};
 }
 Judged Of(const Signature& signature) {
-  return {signature.name, signature.fault, signature.labels, signature.annotations, ""};
+  int severity = SeverityRank(signature.severity);
+  for (const Confirmation& confirmation : signature.confirmations) {
+    severity = std::max(severity, SeverityRank(confirmation.severity));
+  }
+  return {signature.name, severity, signature.fault, signature.labels, signature.annotations, ""};
 }
 
-// Severity and fault are labels of the gauge: a severity may rise while the alert fires.
-void WriteDaemonAlert(const Judged& judged, Writer* writer) {
+// `,severity=~"warning|critical"`
+std::string SeverityMatcher(absl::string_view severity_min) {
+  std::vector<std::string> allowed;
+  for (const char* severity : {"info", "warning", "critical"}) {
+    if (SeverityRank(severity) >= SeverityRank(severity_min)) allowed.emplace_back(severity);
+  }
+  if (allowed.size() == 3) return "";
+  return absl::StrCat(",severity=~\"", absl::StrJoin(allowed, "|"), "\"");
+}
+
+// The labels are those that the notifier `alertmanager` gives the alert: for Alertmanager it is the
+// same one. Severity and fault are labels of the gauge, for a severity may rise while the alert
+// fires.
+void WriteDaemonAlert(const Judged& judged, const PromqlOptions& options, Writer* writer) {
+  if (judged.severity_max < SeverityRank(options.severity_min)) return;
   Fields labels = {{"evaluation", "daemon"}};
   labels.insert(labels.end(), judged.labels.begin(), judged.labels.end());
   PromqlAlert alert;
-  alert.expression = absl::StrCat("foreshock_alert_firing{rule=\"", judged.name, "\"} == 1");
+  alert.expression =
+      absl::StrCat("max by (run, severity, fault) (foreshock_alert_firing{rule=\"", judged.name,
+                   "\"", SeverityMatcher(options.severity_min), "}) == 1");
+  alert.keep_firing_seconds = options.keep_firing_seconds;
   writer->Alert(judged, alert, labels);
 }
 
 void WriteCentralAlert(const Rule& rule, const PromqlOptions& options, Writer* writer) {
+  if (SeverityRank(rule.severity) < SeverityRank(options.severity_min)) return;
   const absl::StatusOr<PromqlAlert> alert = RuleToPromql(rule, options);
   if (!alert.ok()) {
     writer->Comment(absl::StrCat(rule.name, ": not here, ", alert.status().message()));
@@ -151,8 +175,10 @@ std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
   writer.Group("foreshock_daemon",
                "  # What the daemon has judged, in steps. Exact, and enough by itself where the\n"
                "  # daemon's metrics are scraped.\n");
-  for (const auto& rule : set->rules) WriteDaemonAlert(Of(*rule), &writer);
-  for (const auto& signature : set->signatures) WriteDaemonAlert(Of(*signature), &writer);
+  for (const auto& rule : set->rules) WriteDaemonAlert(Of(*rule), options, &writer);
+  for (const auto& signature : set->signatures) {
+    WriteDaemonAlert(Of(*signature), options, &writer);
+  }
   writer.EndGroup();
 
   writer.Group(
@@ -167,6 +193,7 @@ std::string PrometheusRules(const RuleSet& rules, const PromqlOptions& options,
           options.step_seconds, options.sample_steps, options.warm_up_steps));
   for (const auto& rule : set->rules) WriteCentralAlert(*rule, options, &writer);
   for (const auto& signature : set->signatures) {
+    if (Of(*signature).severity_max < SeverityRank(options.severity_min)) continue;
     writer.Comment(absl::StrCat(signature->name,
                                 ": not here, a signature needs the order of its alerts in steps"));
   }

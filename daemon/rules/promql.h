@@ -11,11 +11,13 @@
 
 namespace foreshock::rules {
 
-// How steps become wall time.
+// How steps become wall time, and what is exported.
 struct PromqlOptions {
   double step_seconds = 10;      // > 0
   int64_t sample_steps = 50;     // between two samples of attn.*, router.* and tensor.*; >= 1
   int64_t warm_up_steps = 2000;  // nothing before it is judged, or taken for a baseline
+  std::string severity_min = "warning";  // what is less severe is left out
+  int64_t keep_firing_seconds = 300;     // what the daemon says outlives its restarts so long
 };
 
 struct PromqlAlert {

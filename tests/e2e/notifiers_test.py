@@ -12,25 +12,23 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/python"))
 
 import grpc  # noqa: E402
 import jsonschema  # noqa: E402
 
-import contract  # noqa: E402
+from alertmanager_process import Alertmanager  # noqa: E402
 from daemon_process import Daemon, cli, wait_until  # noqa: E402
 from receiver import Receiver  # noqa: E402
+from trainer import V1, Trainer  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-V1 = contract.load()
 FORESHOCKD, FORESHOCK = "", ""
 SECONDS = 30
 RULES = """\
@@ -92,35 +90,6 @@ PAGERDUTY_CHANGE = {
 }
 WEBHOOK = json.loads((ROOT / "docs/webhook.schema.json").read_text())
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
-
-
-class Trainer:
-    """One rank of a run; every loss is a step."""
-
-    def __init__(self, run, launch="one"):
-        self.run = run
-        self.launch = launch
-        self.steps = 0
-
-    def push(self, daemon, *losses, goodbye=None):
-        request = V1.ingest.PushOnceRequest(hello=V1.ingest.Hello(
-            run=self.run, launch_id=self.launch,
-            client_instance=f"process-{self.run}-{self.launch}", world_size=1))
-        for loss in losses:
-            report = request.reports.add(seq=self.steps + 1, step=self.steps,
-                                         time_unix_ns=time.time_ns(), phase="PHASE_TRAIN",
-                                         last_of_step=True)
-            batch = report.summaries.add().scalars
-            if loss is losses[0]:
-                batch.declare.add(id=1, name="loss", unit="nats", reduction="REDUCTION_LAST",
-                                  scope="SCOPE_GLOBAL")
-            batch.ids.append(1)
-            batch.values.append(loss)
-            self.steps += 1
-        if goodbye:
-            request.goodbye.CopyFrom(V1.ingest.Goodbye(outcome=goodbye))
-        with grpc.insecure_channel(daemon.grpc) as channel:
-            V1.ingest_grpc.IngestServiceStub(channel).PushOnce(request, timeout=SECONDS)
 
 
 class NotifierCase(unittest.TestCase):
@@ -405,61 +374,6 @@ class Notifiers(NotifierCase):
         self.assertEqual([taken.parsed["status"] for taken in hook.taken], ["firing", "resolved"])
 
 
-class Alertmanager:
-    """Debian's, with a webhook behind it."""
-
-    def __init__(self, directory, hook):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.directory = directory
-        self.process = None
-        (directory / "alertmanager.yml").write_text(f"""\
-route:
-  receiver: hook
-  group_by: [run]
-  group_wait: 1s
-  group_interval: 1s
-  repeat_interval: 24h
-receivers:
-  - name: hook
-    webhook_configs:
-      - url: {hook.url}
-        send_resolved: true
-""")
-
-    def start(self):
-        with open(self.directory / "alertmanager.log", "ab") as log:
-            self.process = subprocess.Popen(
-                [shutil.which("prometheus-alertmanager"),
-                 f"--config.file={self.directory / 'alertmanager.yml'}",
-                 f"--storage.path={self.directory / 'alertmanager'}",
-                 f"--web.listen-address=127.0.0.1:{self.port}", "--cluster.listen-address="],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_until(self.ready, SECONDS, "Alertmanager is ready")
-        return self
-
-    def ready(self):
-        try:
-            return self.get("/-/ready") is not None
-        except OSError:
-            return False
-
-    def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-            return answer.read().decode()
-
-    def alerts(self):
-        return json.loads(self.get("/api/v2/alerts?active=true&silenced=false&inhibited=false"))
-
-    def stop(self):
-        """SIGTERM, so that it writes down whom it has told."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=SECONDS)
-
-
 class ThroughAlertmanager(NotifierCase):
 
     def test_a_recorded_fault_is_one_group_that_is_paged_once_over_restarts_of_both(self):
@@ -541,13 +455,10 @@ class ThroughAlertmanager(NotifierCase):
             alerts = json.loads(alertmanager.get("/api/v2/alerts"))
             return [alert for alert in alerts if alert["status"]["state"] == "suppressed"]
 
-        def in_force():
-            return [held for held in json.loads(alertmanager.get("/api/v2/silences"))
-                    if held["status"]["state"] == "active"]
         first = silence()
         wait_until(muted, SECONDS, "Alertmanager mutes it")
-        self.assertEqual([held["createdBy"] for held in in_force()], ["ada"])
-        self.assertIn(first, in_force()[0]["comment"])
+        self.assertEqual([held["createdBy"] for held in alertmanager.silences()], ["ada"])
+        self.assertIn(first, alertmanager.silences()[0]["comment"])
         # Longer than Alertmanager waits for an alert that nobody shows any more (4 x resend).
         until = time.monotonic() + 7
         while time.monotonic() < until:
@@ -560,10 +471,10 @@ class ThroughAlertmanager(NotifierCase):
         sent = self.metric(daemon, "total", "alertmanager", "repeated")
         wait_until(lambda: self.metric(daemon, "total", "alertmanager", "repeated") > sent + 2,
                    SECONDS, "it is shown again")
-        self.assertEqual(len(in_force()), 1, "one silence over the restarts")
+        self.assertEqual(len(alertmanager.silences()), 1, "one silence over the restarts")
         self.assertEqual([taken.parsed["status"] for taken in pages.taken], ["firing"])
         self.cli(daemon, "alerts", "unsilence", first)
-        wait_until(lambda: not in_force(), SECONDS, "the silence is lifted")
+        wait_until(lambda: not alertmanager.silences(), SECONDS, "the silence is lifted")
         # The end of what was told is told, also when it comes in a silence.
         silence()
         wait_until(muted, SECONDS, "Alertmanager mutes it again")

@@ -29,6 +29,11 @@ def export(*arguments):
     return answer.stdout
 
 
+def everything():
+    """The export with what is only evidence, too."""
+    return export(*PACK, "--severity-min=info")
+
+
 def rules_of(text):
     return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
 
@@ -39,24 +44,45 @@ class ExportTest(unittest.TestCase):
                          "run: foreshock rules export rules/default.yaml rules/signatures.yaml "
                          "-w deploy/prometheus/foreshock-alerts.yaml")
 
-    def test_promtool_checks_and_tests_what_is_shipped(self):
-        for command in (["check", "rules", SHIPPED],
-                        ["test", "rules", ROOT / "tests/data/prometheus/alerts_test.yaml"]):
-            answer = run("promtool", *command)
-            self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+    def test_promtool_checks_and_tests_the_export(self):
+        answer = run("promtool", "check", "rules", SHIPPED)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        tests = ROOT / "tests/data/prometheus"
+        with tempfile.TemporaryDirectory(prefix="foreshock_export_") as directory:
+            pathlib.Path(directory, "everything.yaml").write_text(everything())
+            for name, rules in (("alerts_test.yaml", SHIPPED), ("central_test.yaml", None)):
+                test = pathlib.Path(directory, name)
+                test.write_text((tests / name).read_text().replace(
+                    "RULES", str(rules or pathlib.Path(directory, "everything.yaml"))))
+                answer = run("promtool", "test", "rules", test)
+                self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
 
-    def test_every_rule_and_signature_has_an_alert_of_the_daemon(self):
-        names = []
+    def test_every_rule_and_signature_that_can_warn_has_an_alert_of_the_daemon(self):
+        names, infos = [], []
         for file in PACK:
             content = yaml.safe_load((ROOT / file).read_text())
-            names += [r["alert"] for g in content.get("groups", []) for r in g["rules"]]
-            names += [s["signature"] for s in content.get("signatures", [])]
-        daemon = [r["alert"] for r in rules_of(SHIPPED.read_text())
-                  if r.get("labels", {}).get("evaluation") == "daemon"]
-        self.assertEqual(daemon, names)
+            rules = [(r["alert"], r) for g in content.get("groups", []) for r in g["rules"]]
+            rules += [(s["signature"], s) for s in content.get("signatures", [])]
+            for name, rule in rules:
+                names.append(name)
+                severities = {rule.get("labels", {}).get("severity", "info")} | {
+                    confirmation.get("severity") for confirmation in rule.get("confirmations", [])}
+                if severities <= {"info", None}:
+                    infos.append(name)
+        for text, expected in ((everything(), names),
+                               (SHIPPED.read_text(), [n for n in names if n not in infos])):
+            daemon = [r["alert"] for r in rules_of(text)
+                      if r.get("labels", {}).get("evaluation") == "daemon"]
+            self.assertEqual(daemon, expected)
+        self.assertTrue(infos)
+
+    def test_only_what_is_severe_enough_is_asked_for(self):
+        for severity, allowed in (("warning", "warning|critical"), ("critical", "critical")):
+            for rule in rules_of(export(*PACK, f"--severity-min={severity}")):
+                self.assertIn(f'severity=~"{allowed}"', rule["expr"])
 
     def test_every_rule_is_judged_centrally_or_named_with_a_reason(self):
-        text = SHIPPED.read_text()
+        text = everything()
         central = {r["alert"] for r in rules_of(text)
                    if r.get("labels", {}).get("evaluation") == "central"}
         reasons = set(re.findall(r"# (\w+): not here, \w+", text))
@@ -69,7 +95,7 @@ class ExportTest(unittest.TestCase):
         documented = set(re.findall(r"^\| `(foreshock_\w+)`", (ROOT / "docs/metrics.md").read_text(),
                                     re.M))
         used = set(re.findall(r"\bforeshock_\w+", "".join(
-            r["expr"] for r in rules_of(SHIPPED.read_text()))))
+            r["expr"] for r in rules_of(everything()))))
         self.assertGreater(len(used), 5)
         self.assertLessEqual(used, documented)
 

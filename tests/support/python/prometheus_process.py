@@ -26,22 +26,26 @@ def free_address():
 class Prometheus:
     """Scrapes the given target as job `foreshock` and judges the rule files, every second.
 
-    Without a target it takes what is pushed to `write_url`.
+    Without a target it takes what is pushed to `write_url`. With an address of Alertmanager it tells
+    that one.
     """
 
-    def __init__(self, target=None, rule_files=()):
+    def __init__(self, target=None, rule_files=(), alertmanager=None):
         self.directory = tempfile.TemporaryDirectory(prefix="foreshock_prometheus_")
         config = pathlib.Path(self.directory.name, "prometheus.yml")
         config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
                           f"rule_files: {json.dumps([str(file) for file in rule_files])}\n"
                           "scrape_configs:\n"
                           "  - job_name: foreshock\n"
-                          f"    static_configs: [{{targets: {[target] if target else []}}}]\n")
+                          f"    static_configs: [{{targets: {[target] if target else []}}}]\n"
+                          "alerting: {alertmanagers: [{static_configs: [{targets: "
+                          f"{json.dumps([alertmanager] if alertmanager else [])}}}]}}]}}\n")
         self.address = free_address()
         self.write_url = f"http://{self.address}/api/v1/write"
         self.command = [shutil.which("prometheus") or "prometheus", f"--config.file={config}",
                         f"--storage.tsdb.path={self.directory.name}/tsdb",
-                        f"--web.listen-address={self.address}", "--log.level=error"]
+                        f"--web.listen-address={self.address}", "--log.level=error",
+                        "--rules.alert.resend-delay=1s"]
         if not target:
             self.command.append("--web.enable-remote-write-receiver")
 

@@ -310,6 +310,7 @@ TEST(DaemonMetricsTest, NotifiersAreReadWhateverTheirNames) {
       "foreshock_notifications_total{notifier=\"a \\\"b\\\", {c}\\n\",result=\"silenced\"} 9\n"
       "foreshock_notifications_pending{notifier=\"pager\"} 2\n"
       "foreshock_notifications_oldest_pending_seconds{notifier=\"pager\"} 400.5\n"
+      "foreshock_notifications_trouble{notifier=\"pager\",trouble=\"told_twice\"} 1\n"
       "foreshock_notifications_pending{notifier=\"none\"} 0\n"
       "foreshock_notifications_total{notifier=\n"
       "foreshock_notifications_total{notifier=\"x\n"
@@ -324,6 +325,7 @@ TEST(DaemonMetricsTest, NotifiersAreReadWhateverTheirNames) {
   EXPECT_EQ(metrics.notifiers[0].told, 11u);
   EXPECT_EQ(metrics.notifiers[1].name, "pager");
   EXPECT_EQ(metrics.notifiers[1].pending, 2u);
+  EXPECT_EQ(metrics.notifiers[1].troubles, std::vector<std::string>{"told_twice"});
   EXPECT_EQ(metrics.notifiers[1].health(), NotifierMetrics::Health::kBad);
 }
 

@@ -31,7 +31,8 @@ void FillEverything(PageMaker* maker) {
                            .pending = 3,
                            .oldest_pending_s = 1.5,
                            .last_success_unix_s = 1'800'000'000,
-                           .last_failure_unix_s = 1'700'000'000};
+                           .last_failure_unix_s = 1'700'000'000,
+                           .troubles = {"told_twice"}};
   self.remote_writes["mimir"] = {.results = {{"sent", 5}},
                                  .retries = 1,
                                  .queue_samples = 2,
@@ -136,6 +137,7 @@ TEST(ExporterTest, ShowsRunsIndicatorsAndAlerts) {
       {"foreshock_commit_duration_seconds_count", "7"},
       {"foreshock_notifications_total{notifier=\"log\",result=\"sent\"}", "2"},
       {"foreshock_notifications_pending{notifier=\"log\"}", "3"},
+      {"foreshock_notifications_trouble{notifier=\"log\",trouble=\"told_twice\"}", "1"},
       {"foreshock_notifications_oldest_pending_seconds{notifier=\"log\"}", "1.5"},
       {"foreshock_notifications_last_success_timestamp_seconds{notifier=\"log\"}", "1800000000"},
       {"foreshock_notifications_last_failure_timestamp_seconds{notifier=\"log\"}", "1700000000"},
