@@ -8,6 +8,10 @@ namespace {
 
 constexpr uint32_t kFiringRead = 100'000;  // the most that a daemon answers
 
+std::string CountText(uint32_t count, bool run_ended) {
+  return run_ended && count > 0 ? absl::StrCat("(", count, ")") : absl::StrCat(count);
+}
+
 }  // namespace
 
 int Gravity(const std::string& severity) {
@@ -26,8 +30,10 @@ std::map<std::string, FiringCounts> CountFiring(
     const google::protobuf::RepeatedPtrField<v1::Alert>& alerts) {
   std::map<std::string, FiringCounts> by_run;
   for (const v1::Alert& alert : alerts) {
-    if (alert.state() != v1::ALERT_STATE_FIRING) continue;
+    const bool run_ended = alert.standing() == v1::ALERT_STANDING_RUN_ENDED;
+    if (alert.standing() != v1::ALERT_STANDING_FIRING && !run_ended) continue;
     FiringCounts& counts = by_run[alert.run()];
+    counts.run_ended = run_ended;
     const int gravity = Gravity(alert.severity());
     ++(gravity == 3 ? counts.critical : gravity == 2 ? counts.warning : counts.info);
   }
@@ -38,7 +44,8 @@ absl::StatusOr<std::map<std::string, FiringCounts>> ReadFiring(Connection& daemo
                                                                const std::string& run) {
   v1::ListAlertsRequest request;
   request.set_run(run);
-  request.set_state(v1::ALERT_STATE_FIRING);
+  request.add_standings(v1::ALERT_STANDING_FIRING);
+  request.add_standings(v1::ALERT_STANDING_RUN_ENDED);
   request.set_limit(kFiringRead);
   v1::ListAlertsResponse response;
   FORESHOCK_RETURN_IF_ERROR(
@@ -50,7 +57,12 @@ std::string FiringText(const FiringCounts& counts) {
   const Style style = counts.critical > 0  ? Style::kRedBold
                       : counts.warning > 0 ? Style::kYellowBold
                                            : Style::kPlain;
-  return Painted(style, absl::StrCat(counts.critical + counts.warning));
+  return Painted(counts.run_ended ? Style::kPlain : style,
+                 CountText(counts.critical + counts.warning, counts.run_ended));
+}
+
+std::string InfoText(const FiringCounts& counts) {
+  return CountText(counts.info, counts.run_ended);
 }
 
 }  // namespace foreshock::cli

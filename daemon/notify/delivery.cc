@@ -48,12 +48,12 @@ bool WasTold(const model::Delivery* delivery) {
   return delivery != nullptr && !delivery->told().empty();
 }
 
-std::optional<Severity> StandingSeverity(const model::Delivery* delivery) {
-  std::optional<Severity> highest;
+std::optional<model::Severity> StandingSeverity(const model::Delivery* delivery) {
+  std::optional<model::Severity> highest;
   if (delivery == nullptr) return highest;
   for (const model::Delivery::Told& told : delivery->told()) {
     if (told.over()) continue;
-    const Severity severity = SeverityOrCritical(told.severity());
+    const model::Severity severity = model::SeverityOrCritical(told.severity());
     highest = std::max(highest.value_or(severity), severity);
   }
   return highest;
@@ -61,10 +61,10 @@ std::optional<Severity> StandingSeverity(const model::Delivery* delivery) {
 
 void AddTold(const v1::Alert& alert, const std::string& group, absl::Time now,
              model::Delivery* delivery) {
-  const Severity severity = SeverityOf(alert);
+  const model::Severity severity = model::SeverityOf(alert);
   if (StandingSeverity(delivery) >= severity) return;
   model::Delivery::Told* told = delivery->add_told();
-  told->set_severity(std::string(SeverityName(severity)));
+  told->set_severity(std::string(model::SeverityName(severity)));
   told->set_group(group);
   told->set_time_unix_ns(absl::ToUnixNanos(now));
 }

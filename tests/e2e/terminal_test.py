@@ -93,7 +93,7 @@ class Terminal(unittest.TestCase):
         self.assertRegex(lines[7], r"^  calm +finished +1 +\d+ +- +0 +\d+ +\d\.\d+ +[▁▂▃▄▅▆▇█]{20,}$")
         self.assertRegex(lines[9], r"^ALERTS, \d+ FIRING$")
         self.assertRegex(lines[11],
-                         r"^  critical firing +440 low_precision_attention +all layers +demo$")
+                         r"^  critical ended +440 low_precision_attention +all layers +demo$")
         alerts = json.loads(self.run_cli("alerts", "-o", "json", check=0).stdout)["alerts"]
         self.assertEqual(len(lines) - 11, len(alerts))
 
@@ -106,7 +106,7 @@ class Terminal(unittest.TestCase):
                                          "-o", "json", check=0).stdout)["results"]
         newest = sum(p["buckets"][-1]["last"] for p in points) / len(points)
         baseline = next(a for a in json.loads(
-            self.run_cli("alerts", "--run", "demo", "--state", "firing", "-o", "json",
+            self.run_cli("alerts", "--run", "demo", "--state", "ended", "-o", "json",
                          check=0).stdout)["alerts"]
             if a["indicator"] == INDICATOR and a["severity"] == "critical")["baseline"]
         change = round((newest / baseline - 1) * 100)
@@ -195,7 +195,7 @@ class Terminal(unittest.TestCase):
                                r"1499, least to greatest of each 8 steps$")
         self.assertEqual(len(re.findall(r"(?m)^ +└[─┬]+$", text)), text.count("layer 1, head"))
         self.assertRegex(text, r"(?m)^ +▲")
-        self.assertRegex(text, r"(?m)^▲ critical firing  step 440  low_precision_attention")
+        self.assertRegex(text, r"(?m)^▲ critical ended  step 440  low_precision_attention")
         self.assertNotIn("\x1b", text)
         short = self.program("query", "demo", "train.loss", "--unit", "none", "--plot",
                              environment={"LC_ALL": "C"})
@@ -222,12 +222,12 @@ class Terminal(unittest.TestCase):
         self.assertIn("not known: GET http://127.0.0.1:1/metrics", done.stdout)
 
     def test_runs_count_what_asks_for_a_person_apart(self):
-        alerts = json.loads(self.run_cli("alerts", "--run", "demo", "--state", "firing", "-o",
+        alerts = json.loads(self.run_cli("alerts", "--run", "demo", "--state", "ended", "-o",
                                          "json", check=0).stdout)["alerts"]
         infos = sum(alert["severity"] == "info" for alert in alerts)
         self.assertGreater(infos, 0)
         self.assertRegex(self.run_cli("runs", check=0).stdout,
-                         rf"(?m)^demo .* {len(alerts) - infos} +{infos}$")
+                         rf"(?m)^demo .* \({len(alerts) - infos}\) +\({infos}\)$")
 
 
 class HostileNames(unittest.TestCase):

@@ -95,6 +95,7 @@ export interface Alert {
   attempt: number;
   rule: string;
   state: string;
+  standing: string;  // how it stands now, for people
   severity: string;
   fault: string;
   indicator: string;

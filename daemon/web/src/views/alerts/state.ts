@@ -1,6 +1,7 @@
 // Which alerts the view Alerts shows. Pure.
 import type {Address} from "../../base/address";
 import type {Alert} from "../../base/api";
+import {endedWithRun, fires} from "../../base/format";
 
 export interface Wanted {
   info: boolean;          // single indicators too
@@ -23,11 +24,11 @@ export function partsOf(alerts: Alert[], {info, severity}: Wanted): Parts {
   const shown = alerts.filter(
       (alert) => (alert.severity !== "info" || info) &&
           (severity === null || alert.severity === severity));
-  const of = (state: string) => shown.filter((alert) => alert.state === `ALERT_STATE_${state}`);
+  const resolved = (alert: Alert) => alert.state === "ALERT_STATE_RESOLVED";
   return {
-    firing: of("FIRING"),
-    pending: of("PENDING"),
-    over: of("RESOLVED"),
+    firing: shown.filter(fires),
+    pending: shown.filter((alert) => alert.state === "ALERT_STATE_PENDING"),
+    over: shown.filter((alert) => endedWithRun(alert) || resolved(alert)),
     shown: shown.length,
     hidden: alerts.length - shown.length
   };
