@@ -1,6 +1,6 @@
 # The short commands. Each says what it does; CMake and ctest do the work (CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help run test modern build package package-test screenshots accessibility bench soak lab proxy-lab fuzz sanitize lint format clean
+.PHONY: help run test modern build package package-test screenshots accessibility bench soak lab proxy-lab fuzz mutate sanitize lint format clean
 
 JOBS ?= $(shell nproc)
 KILLS ?= 1000
@@ -12,6 +12,7 @@ CAPTURES ?= build/lab
 EVIDENCE ?= build/proxy_evidence
 FUZZ_SECONDS ?= 60
 IF_PYPI_ANSWERS ?=
+MUTANTS ?= 300
 # Each of their runs has a seed of its own, which it prints.
 SOAKED := store_crash_test store_property_test store_operations_test store_damage_test
 FILTER ?= .
@@ -20,7 +21,8 @@ help: ## show this
 	@echo 'Foreshock: early warning for large-model training. make TARGET, where TARGET is'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Options: JOBS=4; run: ONCE=1 CAPTURE=FILE SPEED=20x; test: FILTER=regex; soak: KILLS=1000 ROUNDS=50 RANKS=2048 DURATION=600;'
-	@echo 'lab: SEEDS=3 CAPTURES=build/lab; proxy-lab: SEEDS=3 EVIDENCE=build/proxy_evidence; fuzz: FUZZ_SECONDS=60 for each target'
+	@echo 'lab: SEEDS=3 CAPTURES=build/lab; proxy-lab: SEEDS=3 EVIDENCE=build/proxy_evidence; fuzz: FUZZ_SECONDS=60 for each target;'
+	@echo 'mutate: MODULES="merge rules" MUTANTS=300 of each (0: all) SEED=7 of the sample'
 
 run: ## build, start a daemon and replay a recorded run that goes wrong (ONCE=1 ends by itself)
 	@deploy/install-deps.sh build run
@@ -90,6 +92,12 @@ fuzz: ## fuzz every parser for FUZZ_SECONDS seconds each
 	@deploy/install-deps.sh build test dev
 	@deploy/build.sh fuzz fuzz_targets
 	@tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+mutate: ## change pure modules one place at a time; say which changes no test notices
+	@deploy/install-deps.sh build test
+	@deploy/build.sh mutation $$(/usr/bin/python3 tests/mutation/mutate.py --targets $(MODULES))
+	@/usr/bin/python3 tests/mutation/mutate.py $(MODULES) --mutants $(MUTANTS) --jobs $(JOBS) \
+	  $(if $(SEED),--seed $(SEED))
 
 sanitize: ## all tests that run our C++ under AddressSanitizer and UBSan, then ThreadSanitizer
 	@deploy/install-deps.sh build run test dev

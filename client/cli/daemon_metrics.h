@@ -21,7 +21,8 @@ struct NotifierMetrics {
   double oldest_pending_s = 0;      // how long the first of them has waited
   int64_t last_success_unix_s = 0;  // 0: never since the daemon started
   int64_t last_failure_unix_s = 0;
-  std::vector<std::string> troubles{};  // what is wrong with its set-up, as docs/metrics.md names it
+  std::vector<std::string>
+      troubles{};  // what is wrong with its set-up, as docs/metrics.md names it
 
   enum class Health { kGood, kTrouble, kBad };
   // kBad: something has waited for more than five minutes, so a person may not know. kTrouble: the

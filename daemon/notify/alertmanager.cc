@@ -139,7 +139,8 @@ SendResult AlertmanagerNotifier::Send(const Message& message) {
   absl::Status silenced;
   const bool silences = !shown.silenced.empty() || silences_.may_hold();
   if (silences) silenced = silences_.Raise(shown.silenced, message.now);
-  if (message.now >= looked_at_ + kLookAfterResends * options_.resend) LookForExportedRules(shown, message.now);
+  if (message.now >= looked_at_ + kLookAfterResends * options_.resend)
+    LookForExportedRules(shown, message.now);
   Json body = Json::array();
   std::vector<Labels> loud;
   for (const auto& [labels, entry] : shown.alerts) {

@@ -202,7 +202,7 @@ bool DecodeChunkSummary(absl::string_view row, int64_t window_start, ChunkSummar
   summary->flags = static_cast<uint32_t>(flags);
   return summary->last_step > summary->first_step && TakeDouble(&in, &summary->min) &&
          TakeDouble(&in, &summary->max) && TakeDouble(&in, &summary->sum) &&
-         TakeDouble(&in, &summary->last);
+         TakeDouble(&in, &summary->last) && summary->min <= summary->max;
 }
 
 bool DecodeChunk(absl::string_view row, int64_t window_start, std::vector<ChunkPoint>* points) {
@@ -333,7 +333,7 @@ bool DecodeDownsampled(absl::string_view row, int64_t window_start,
     return false;
   }
   for (const Part& part : rows) {
-    if (part.min > part.max) return false;
+    if (part.mean < part.min || part.mean > part.max) return false;
     parts->push_back({part.count, part.step, part.last_step, part.min, part.max,
                       Saturated(part.mean * part.count), part.last, part.flags});
   }

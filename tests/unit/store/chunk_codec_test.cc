@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/store/bytes.h"
+#include "daemon/store/int_column.h"
 #include "daemon/store/row_codec.h"
+#include "daemon/store/value_column.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -258,6 +261,270 @@ TEST(ChunkCodecTest, StepRowsComeBack) {
   }
   std::vector<ChunkPoint> points;
   EXPECT_FALSE(DecodeChunk(row, 64, &points));
+}
+
+// Rows that are put together by hand, as docs/formats/chunk.md describes them.
+
+void PutHeadOf(uint8_t kind, uint64_t more_rows, uint64_t offset, std::string* out) {
+  out->push_back(static_cast<char>(kind));
+  PutVarint(more_rows, out);
+  PutVarint(offset, out);
+}
+void PutDoubleOf(double value, std::string* out) {
+  PutFixed(std::bit_cast<uint64_t>(value), 8, out);
+}
+
+// 512 points of the value 3 in the window of step 1000, with a summary.
+struct PointsRow {
+  uint8_t kind = 1;
+  uint64_t more_rows = 511;
+  uint64_t offset = 5;
+  uint64_t length = 511;
+  uint64_t all_flags = 16;
+  double min = 3, max = 3, sum = 3 * 512, last = 3;
+  std::vector<int64_t> steps;
+  std::vector<int64_t> flags = std::vector<int64_t>(512, 16);
+  std::vector<double> values = std::vector<double>(512, 3);
+  std::string rest;
+
+  PointsRow() {
+    for (int64_t i = 0; i < 512; ++i) steps.push_back(i);
+  }
+  std::string Bytes() const {
+    std::string row;
+    PutHeadOf(kind, more_rows, offset, &row);
+    PutVarint(length, &row);
+    PutVarint(all_flags, &row);
+    for (const double value : {min, max, sum, last}) PutDoubleOf(value, &row);
+    PutColumn(steps, &row);
+    PutColumn(flags, &row);
+    PutValues(model::Storage::kF32, values, &row);
+    return row + rest;
+  }
+};
+
+TEST(ChunkCodecTest, ARowOfPointsIsAsItsPageSays) {
+  std::vector<ChunkPoint> points;
+  for (int64_t i = 0; i < 512; ++i) points.push_back({1005 + i, 3, 16});
+  EXPECT_EQ(PointsRow().Bytes(), EncodeChunk(model::Storage::kF32, 1000, points));
+}
+
+TEST(ChunkCodecTest, RefusesRowsOfPointsThatCannotBe) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const struct {
+    const char* why;
+    void (*damage)(PointsRow*);
+    bool summary;  // the summary alone shows it
+  } kBad[] = {
+      {"no kind", [](PointsRow* row) { row->kind = 0; }, true},
+      {"parts", [](PointsRow* row) { row->kind = 2; }, true},
+      {"step rows", [](PointsRow* row) { row->kind = 3; }, true},
+      {"no such kind", [](PointsRow* row) { row->kind = 4; }, true},
+      {"too many points", [](PointsRow* row) { row->more_rows = kChunkPointsMax; }, true},
+      {"begins before the window", [](PointsRow* row) { row->offset = uint64_t{1} << 63; }, true},
+      {"ends where it begins", [](PointsRow* row) { row->length = 0; }, true},
+      {"ends before it begins", [](PointsRow* row) { row->length = kU64Max; }, true},
+      {"another last step", [](PointsRow* row) { row->length = 512; }, false},
+      {"flags above 32 bits", [](PointsRow* row) { row->all_flags = kU32Max + 1; }, true},
+      {"min is no number", [](PointsRow* row) { row->min = std::nan(""); }, true},
+      {"max is infinite", [](PointsRow* row) { row->max = kInfinity; }, true},
+      {"sum is infinite", [](PointsRow* row) { row->sum = -kInfinity; }, true},
+      {"last is no number", [](PointsRow* row) { row->last = std::nan(""); }, true},
+      {"min above max", [](PointsRow* row) { row->min = 3.5; }, true},
+      {"does not begin at its first step",
+       [](PointsRow* row) {
+         for (int64_t& step : row->steps) ++step;
+         ++row->length;
+       },
+       false},
+      {"a step twice", [](PointsRow* row) { row->steps[7] = 6; }, false},
+      {"a step back", [](PointsRow* row) { row->steps[7] = 5; }, false},
+      {"negative flags", [](PointsRow* row) { row->flags[7] = -1; }, false},
+      {"a point's flags above 32 bits",
+       [](PointsRow* row) { row->flags[7] = int64_t{kU32Max} + 1; }, false},
+      {"bytes left over", [](PointsRow* row) { row->rest = '\0'; }, false},
+  };
+  std::vector<ChunkPoint> points;
+  ChunkSummary summary;
+  ASSERT_TRUE(DecodeChunk(PointsRow().Bytes(), 1000, &points));
+  ASSERT_TRUE(DecodeChunkSummary(PointsRow().Bytes(), 1000, &summary));
+  for (const auto& [why, damage, in_summary] : kBad) {
+    PointsRow row;
+    damage(&row);
+    EXPECT_FALSE(DecodeChunk(row.Bytes(), 1000, &points)) << why;
+    EXPECT_EQ(DecodeChunkSummary(row.Bytes(), 1000, &summary), !in_summary) << why;
+  }
+}
+
+TEST(ChunkCodecTest, TheSummaryIsReadWithoutThePoints) {
+  PointsRow row;
+  row.length = 700;
+  row.min = 1, row.max = 9, row.sum = 77, row.last = 4;
+  ChunkSummary summary;
+  ASSERT_TRUE(DecodeChunkSummary(row.Bytes().substr(0, 40), 1000, &summary));
+  EXPECT_EQ(summary, (ChunkSummary{512, 1005, 1705, 1, 9, 77, 4, 16}));
+  for (size_t length = 0; length < 39; ++length) {
+    EXPECT_FALSE(DecodeChunkSummary(row.Bytes().substr(0, length), 1000, &summary)) << length;
+  }
+}
+
+// Two parts of the window of step 1000.
+struct PartsRow {
+  uint8_t kind = 2;
+  uint64_t more_rows = 1;
+  uint64_t offset = 4;
+  std::vector<int64_t> steps = {0, 16};
+  std::vector<int64_t> lengths = {9, 0};
+  std::vector<int64_t> counts = {10, 1};
+  std::vector<int64_t> flags = {0, 64};
+  std::vector<double> mins = {-1, 5}, maxima = {4, 5}, means = {2, 5}, lasts = {3, 5};
+  std::string rest;
+
+  std::string Bytes() const {
+    std::string row;
+    PutHeadOf(kind, more_rows, offset, &row);
+    for (const auto* column : {&steps, &lengths, &counts, &flags}) PutColumn(*column, &row);
+    for (const auto* column : {&mins, &maxima, &means, &lasts}) {
+      PutValues(model::Storage::kF64, *column, &row);
+    }
+    return row + rest;
+  }
+};
+
+TEST(ChunkCodecTest, ADownsampledRowIsAsItsPageSays) {
+  const std::vector<ChunkSummary> parts = {{10, 1004, 1013, -1, 4, 20, 3, 0},
+                                           {1, 1020, 1020, 5, 5, 5, 5, 64}};
+  EXPECT_EQ(PartsRow().Bytes(), EncodeDownsampled(model::Storage::kF64, 1000, parts));
+  std::vector<ChunkSummary> back;
+  ASSERT_TRUE(DecodeDownsampled(PartsRow().Bytes(), 1000, &back));
+  EXPECT_THAT(back, ElementsAreArray(parts));
+}
+
+TEST(ChunkCodecTest, RefusesDownsampledRowsThatCannotBe) {
+  const struct {
+    const char* why;
+    void (*damage)(PartsRow*);
+  } kBad[] = {
+      {"points", [](PartsRow* row) { row->kind = 1; }},
+      {"too many parts", [](PartsRow* row) { row->more_rows = kChunkPartsMax; }},
+      {"begins before the window", [](PartsRow* row) { row->offset = uint64_t{1} << 63; }},
+      {"a part twice", [](PartsRow* row) { row->steps[1] = 0; }},
+      {"ends before it begins", [](PartsRow* row) { row->lengths[0] = -1; }},
+      {"ends behind the last step", [](PartsRow* row) { row->lengths[0] = kLastStep; }},
+      {"an empty part", [](PartsRow* row) { row->counts[1] = 0; }},
+      {"a negative count", [](PartsRow* row) { row->counts[1] = -1; }},
+      {"a count above 32 bits", [](PartsRow* row) { row->counts[1] = int64_t{kU32Max} + 1; }},
+      {"flags above 32 bits", [](PartsRow* row) { row->flags[0] = int64_t{kU32Max} + 1; }},
+      {"min above max", [](PartsRow* row) { row->mins[0] = 4.5; }},
+      {"a mean below min", [](PartsRow* row) { row->means[0] = -1.5; }},
+      {"a mean above max", [](PartsRow* row) { row->means[0] = 4.5; }},
+      {"bytes left over", [](PartsRow* row) { row->rest = '\0'; }},
+  };
+  for (const auto& [why, damage] : kBad) {
+    PartsRow row;
+    damage(&row);
+    std::vector<ChunkSummary> parts;
+    EXPECT_FALSE(DecodeDownsampled(row.Bytes(), 1000, &parts)) << why;
+    ChunkSummary summary;
+    EXPECT_FALSE(DecodeChunkSummary(row.Bytes(), 1000, &summary)) << why;
+  }
+}
+
+TEST(ChunkCodecTest, SumsOfHugeValuesStayTheLargestDouble) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  for (const double sign : {1.0, -1.0}) {
+    const std::vector<ChunkPoint> points = {{0, sign * kMax, 0}, {1, sign * kMax, 0}};
+    const ChunkSummary summary = Summarise(points);
+    EXPECT_EQ(summary.sum, sign * kMax);
+    EXPECT_EQ(Join({summary, summary}).sum, sign * kMax);
+    std::vector<ChunkSummary> back;
+    PartsRow row;
+    row.more_rows = 0;
+    row.steps = {0}, row.lengths = {9}, row.counts = {10}, row.flags = {0};
+    row.mins = row.maxima = row.means = row.lasts = {sign * kMax};
+    ASSERT_TRUE(DecodeDownsampled(row.Bytes(), 1000, &back));
+    EXPECT_EQ(back[0].sum, sign * kMax);
+  }
+}
+
+TEST(ChunkCodecTest, NeighboursJoinToWhatAllTheirPointsHaveInCommon) {
+  const std::vector<ChunkPoint> points = {{3, 2, 1}, {4, -1, 0}, {9, 7, 4}, {12, 3, 8}};
+  const absl::Span<const ChunkPoint> all = points;
+  EXPECT_EQ(Summarise(all), (ChunkSummary{4, 3, 12, -1, 7, 11, 3, 13}));
+  for (size_t cut = 1; cut < points.size(); ++cut) {
+    EXPECT_EQ(Join({Summarise(all.first(cut)), Summarise(all.subspan(cut))}), Summarise(all));
+  }
+  EXPECT_EQ(Join({Summarise(all)}), Summarise(all));
+}
+
+// Two rows of the window of step 64.
+struct StepsRow {
+  uint8_t kind = 3;
+  uint64_t more_rows = 1;
+  uint64_t offset = 36;
+  std::vector<int64_t> steps = {0, 2};
+  std::vector<int64_t> times = {1000, -5};
+  std::vector<int64_t> tokens = {7, -1};
+  std::vector<int64_t> ranks = {2, kU32Max};
+  std::vector<int64_t> bits = {0, 7};
+  std::string rest;
+
+  std::string Bytes() const {
+    std::string row;
+    PutHeadOf(kind, more_rows, offset, &row);
+    for (const auto* column : {&steps, &times, &tokens, &ranks, &bits}) PutColumn(*column, &row);
+    return row + rest;
+  }
+};
+
+TEST(ChunkCodecTest, ARowOfStepsIsAsItsPageSays) {
+  const std::vector<model::StepRow> steps = {
+      {0, 100, 1000, 7, 2, false, false, false},
+      {0, 102, -5, std::numeric_limits<uint64_t>::max(), kU32Max, true, true, true}};
+  EXPECT_EQ(StepsRow().Bytes(), EncodeStepChunk(64, steps));
+  std::vector<model::StepRow> back = {steps[1]};
+  ASSERT_TRUE(DecodeStepChunk(StepsRow().Bytes(), 64, &back));
+  EXPECT_THAT(back, ::testing::ElementsAre(steps[1], steps[0], steps[1]));  // it appends
+  uint32_t count = 0;
+  ASSERT_TRUE(DecodeChunkCount(StepsRow().Bytes(), &count));
+  EXPECT_EQ(count, 2u);
+}
+
+TEST(ChunkCodecTest, RefusesRowsOfStepsThatCannotBe) {
+  const struct {
+    const char* why;
+    void (*damage)(StepsRow*);
+  } kBad[] = {
+      {"points", [](StepsRow* row) { row->kind = 1; }},
+      {"too many rows", [](StepsRow* row) { row->more_rows = kChunkPointsMax; }},
+      {"begins before the window", [](StepsRow* row) { row->offset = uint64_t{1} << 63; }},
+      {"a step twice", [](StepsRow* row) { row->steps[1] = 0; }},
+      {"negative ranks", [](StepsRow* row) { row->ranks[0] = -1; }},
+      {"ranks above 32 bits", [](StepsRow* row) { row->ranks[0] = int64_t{kU32Max} + 1; }},
+      {"a fourth bit", [](StepsRow* row) { row->bits[0] = 8; }},
+      {"negative bits", [](StepsRow* row) { row->bits[0] = -1; }},
+      {"bytes left over", [](StepsRow* row) { row->rest = '\0'; }},
+  };
+  for (const auto& [why, damage] : kBad) {
+    StepsRow row;
+    damage(&row);
+    std::vector<model::StepRow> steps;
+    EXPECT_FALSE(DecodeStepChunk(row.Bytes(), 64, &steps)) << why;
+  }
+}
+
+TEST(ChunkCodecTest, TheKindAndTheNumberOfRowsAreInFront) {
+  uint32_t count = 0;
+  EXPECT_EQ(KindOf(""), ChunkKind::kNone);
+  EXPECT_FALSE(DecodeChunkCount("", &count));
+  EXPECT_FALSE(DecodeChunkCount(std::string("\0\1\0", 3), &count)) << "no kind";
+  EXPECT_FALSE(DecodeChunkCount("\4\1", &count)) << "no such kind";
+  EXPECT_FALSE(DecodeChunkCount("\1", &count)) << "no number";
+  EXPECT_FALSE(DecodeChunkCount("\1\x80\x80\4", &count)) << "65 537 points";
+  ASSERT_TRUE(DecodeChunkCount("\1\xff\xff\3", &count));
+  EXPECT_EQ(count, kChunkPointsMax);
+  ASSERT_TRUE(DecodeChunkCount(PointsRow().Bytes(), &count));
+  EXPECT_EQ(count, 512u);
 }
 
 }  // namespace

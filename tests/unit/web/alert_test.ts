@@ -61,11 +61,10 @@ test('an alert is found by its id, with the clock of its first step', async () =
 
 test('alerts are shown as they stand; info and other severities only when asked for', () => {
   const alerts = [
-    alert('a'), alert('b', {
-      severity: 'warning',
-      state: 'ALERT_STATE_RESOLVED',
-      standing: 'ALERT_STANDING_RESOLVED'
-    }),
+    alert('a'),
+    alert(
+        'b',
+        {severity: 'warning', state: 'ALERT_STATE_RESOLVED', standing: 'ALERT_STANDING_RESOLVED'}),
     alert('c', {severity: 'info'}),
     alert('d', {state: 'ALERT_STATE_PENDING', standing: 'ALERT_STANDING_PENDING'}),
     alert('e', {standing: 'ALERT_STANDING_RUN_ENDED'}),
