@@ -74,8 +74,12 @@ TEST_F(StepGateTest, AnExpectedStepIsWithinReachAndThePresentStays) {
 TEST(StepGate, ARunWhoseStepsAreFarApartIsGivenMore) {
   StepGate gate({.ahead_max = 10});
   for (int64_t step = 0; step <= 5'000; step += 500) {
-    if (step == 500) EXPECT_FALSE(gate.Admit(0, step, 1)) << "the first is more than 10 away";
-    if (step == 1'000) EXPECT_TRUE(gate.Admit(0, step, 1)) << "the second confirms";
+    if (step == 500) {
+      EXPECT_FALSE(gate.Admit(0, step, 1)) << "the first is more than 10 away";
+    }
+    if (step == 1'000) {
+      EXPECT_TRUE(gate.Admit(0, step, 1)) << "the second confirms";
+    }
     if (step != 500) {
       EXPECT_TRUE(gate.Admit(0, step, 1));
       gate.Closed(step);

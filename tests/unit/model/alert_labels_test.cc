@@ -66,11 +66,11 @@ TEST(CheckAlertLabelsTest, ALabelThatNoAlertHasIsAMistake) {
   EXPECT_OK(check("team=blue"));
   EXPECT_OK(CheckAlertLabels({}, {}));
   EXPECT_THAT(check("rum=x"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
                        ::testing::HasSubstr("matcher 'rum=x': no alert has the label 'rum'; did "
                                             "you mean 'run'?; labels are attempt, fault, head")));
   EXPECT_THAT(check("owner=x"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
+              support::StatusIs(absl::StatusCode::kInvalidArgument,
                        ::testing::HasSubstr("has the label 'owner'; labels are")));
 }
 
