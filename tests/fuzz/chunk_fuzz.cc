@@ -60,8 +60,8 @@ void CheckDownsampled(absl::string_view row) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view row(reinterpret_cast<const char*>(data), size);
-  foreshock::store::CheckChunk(row);
-  foreshock::store::CheckStepChunk(row);
-  foreshock::store::CheckDownsampled(row);
+  foreshock::fuzz::CheckChunk(row);
+  foreshock::fuzz::CheckStepChunk(row);
+  foreshock::fuzz::CheckDownsampled(row);
   return 0;
 }
