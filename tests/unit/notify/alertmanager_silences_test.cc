@@ -119,9 +119,10 @@ TEST_F(AlertmanagerSilencesTest, ASilencedAlertIsShownAndMutedByItsOwnLabels) {
     EXPECT_EQ(matcher["isRegex"], false);
   }
   EXPECT_EQ(matched, fake_.alerts[0]["labels"]);  // all of them: it mutes nothing else
-  // The silence is there before the alert, so nobody is paged in between.
-  EXPECT_THAT(fake_.asked,
-              ElementsAre("GET /api/v2/silences", "POST /api/v2/silences", "POST /api/v2/alerts"));
+  // The silence is there before the alert, so nobody is paged in between. The third question is
+  // whether Prometheus tells it of the exported rules as well.
+  EXPECT_THAT(fake_.asked, ElementsAre("GET /api/v2/silences", "POST /api/v2/silences",
+                                       "GET /api/v2/alerts", "POST /api/v2/alerts"));
 }
 
 TEST_F(AlertmanagerSilencesTest, IsMadeOnceProlongedAndLifted) {
