@@ -142,7 +142,7 @@ class Restart(PlanesCase):
         files = [ROOT / "rules/default.yaml", ROOT / "rules/signatures.yaml"]
         daemon = self.daemon(rules=files)
         replay = subprocess.Popen([FORESHOCK, "replay", ROOT / "tests/data/captures/f_router_231.fscap",
-                                   "--run", "live", "--server", daemon.grpc, "--speed", "3000"],
+                                   "--run", "live", "--server", daemon.grpc, "--speed", "3000x"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(replay.wait)
         self.addCleanup(replay.kill)
