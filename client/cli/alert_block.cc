@@ -24,14 +24,8 @@ Style StyleOf(const v1::Alert& alert) {
 std::string Since(const v1::Alert& alert) {
   std::string text = absl::StrCat("began at step ", alert.pending_step());
   if (alert.has_firing_step()) absl::StrAppend(&text, ", fired at step ", alert.firing_step());
-  if (alert.fired_unix_ns() != 0) {
-    absl::StrAppend(&text, " (", LocalTime(alert.fired_unix_ns()), ")");
-  }
   if (alert.has_resolved_step()) {
     absl::StrAppend(&text, ", resolved at step ", alert.resolved_step());
-  }
-  if (alert.ended_unix_ns() != 0) {
-    absl::StrAppend(&text, " (", LocalTime(alert.ended_unix_ns()), ")");
   }
   return text;
 }
@@ -92,7 +86,7 @@ std::string Unmoved(const v1::Alert& alert, bool supports) {
 std::string AlertLine(const v1::Alert& alert, const Terminal& terminal) {
   const int64_t step = alert.has_firing_step() ? alert.firing_step() : alert.pending_step();
   return absl::StrCat(
-      terminal.Paint(StyleOf(alert), absl::StrCat(alert.severity(), " ", StandingName(alert))),
+      terminal.Paint(StyleOf(alert), absl::StrCat(alert.severity(), " ", StateName(alert.state()))),
       "  step ", step, "  ", alert.rule(), ", ", FormatWhere(alert),
       alert.fault().empty() ? "" : absl::StrCat("  (", alert.fault(), ")"));
 }
@@ -115,7 +109,7 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
   const std::string head = absl::StrCat(absl::AsciiStrToUpper(alert.severity()), "  ",
                                         alert.fault().empty() ? alert.rule() : alert.fault());
   absl::StrAppend(&block, bar, " ", terminal.Paint(StyleOf(alert), Printable(head)), "  ",
-                  StandingName(alert), "\n");
+                  StateName(alert.state()), "\n");
   row("says", alert.summary());
   row("rule", alert.rule());
   row("run", absl::StrCat(alert.run(), ", attempt ", alert.attempt()));

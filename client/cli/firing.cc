@@ -8,10 +8,6 @@ namespace {
 
 constexpr uint32_t kFiringRead = 100'000;  // the most that a daemon answers
 
-std::string CountText(uint32_t count, bool run_ended) {
-  return run_ended && count > 0 ? absl::StrCat("(", count, ")") : absl::StrCat(count);
-}
-
 }  // namespace
 
 int Gravity(const std::string& severity) {
@@ -30,10 +26,8 @@ std::map<std::string, FiringCounts> CountFiring(
     const google::protobuf::RepeatedPtrField<v1::Alert>& alerts) {
   std::map<std::string, FiringCounts> by_run;
   for (const v1::Alert& alert : alerts) {
-    const bool run_ended = alert.standing() == v1::ALERT_STANDING_RUN_ENDED;
-    if (alert.standing() != v1::ALERT_STANDING_FIRING && !run_ended) continue;
+    if (alert.state() != v1::ALERT_STATE_FIRING) continue;
     FiringCounts& counts = by_run[alert.run()];
-    counts.run_ended = run_ended;
     const int gravity = Gravity(alert.severity());
     ++(gravity == 3 ? counts.critical : gravity == 2 ? counts.warning : counts.info);
   }
@@ -44,8 +38,7 @@ absl::StatusOr<std::map<std::string, FiringCounts>> ReadFiring(Connection& daemo
                                                                const std::string& run) {
   v1::ListAlertsRequest request;
   request.set_run(run);
-  request.add_standings(v1::ALERT_STANDING_FIRING);
-  request.add_standings(v1::ALERT_STANDING_RUN_ENDED);
+  request.set_state(v1::ALERT_STATE_FIRING);
   request.set_limit(kFiringRead);
   v1::ListAlertsResponse response;
   FORESHOCK_RETURN_IF_ERROR(
@@ -57,12 +50,7 @@ std::string FiringText(const FiringCounts& counts) {
   const Style style = counts.critical > 0  ? Style::kRedBold
                       : counts.warning > 0 ? Style::kYellowBold
                                            : Style::kPlain;
-  return Painted(counts.run_ended ? Style::kPlain : style,
-                 CountText(counts.critical + counts.warning, counts.run_ended));
-}
-
-std::string InfoText(const FiringCounts& counts) {
-  return CountText(counts.info, counts.run_ended);
+  return Painted(style, absl::StrCat(counts.critical + counts.warning));
 }
 
 }  // namespace foreshock::cli

@@ -1,5 +1,5 @@
-// How many alerts fire, by what they ask of a person: to look at critical ones and warnings, and
-// nothing for infos.
+// How many alerts fire, by what they ask of a person: critical ones and warnings that he look,
+// infos nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@ struct FiringCounts {
   uint32_t critical = 0;
   uint32_t warning = 0;
   uint32_t info = 0;
-  bool run_ended = false;  // they fired when their run ended
 };
 
 // 3 for critical, 2 for warning, 1 for info, else 0.
@@ -24,7 +23,7 @@ int Gravity(const std::string& severity);
 
 Style SeverityStyle(const std::string& severity);
 
-// Of those of `alerts` that fire, or that fired when their run ended, by run.
+// Of those of `alerts` that fire, by run.
 std::map<std::string, FiringCounts> CountFiring(
     const google::protobuf::RepeatedPtrField<v1::Alert>& alerts);
 
@@ -32,9 +31,7 @@ std::map<std::string, FiringCounts> CountFiring(
 absl::StatusOr<std::map<std::string, FiringCounts>> ReadFiring(Connection& daemon,
                                                                const std::string& run);
 
-// Warnings and critical ones as one number in the colour of the most severe; "(3)" if they fired
-// when the run ended.
+// Warnings and critical ones as one number in the colour of the gravest, painted.
 std::string FiringText(const FiringCounts& counts);
-std::string InfoText(const FiringCounts& counts);  // the same for infos, without a colour
 
 }  // namespace foreshock::cli

@@ -113,12 +113,6 @@ std::string StateName(v1::AlertState state) {
   return WithoutPrefix(v1::AlertState_Name(state), "ALERT_STATE_");
 }
 
-std::string StandingName(const v1::Alert& alert) {
-  if (alert.standing() == v1::ALERT_STANDING_UNSPECIFIED) return StateName(alert.state());
-  if (alert.standing() == v1::ALERT_STANDING_RUN_ENDED) return "ended";
-  return WithoutPrefix(v1::AlertStanding_Name(alert.standing()), "ALERT_STANDING_");
-}
-
 std::string KindName(v1::EventKind kind) {
   return WithoutPrefix(v1::EventKind_Name(kind), "EVENT_KIND_");
 }

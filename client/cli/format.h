@@ -32,9 +32,6 @@ std::string FormatFlags(const google::protobuf::RepeatedField<int>& flags);
 // Enumerators without their prefix, in lower case: "live", "warmup_end".
 std::string StateName(v1::RunState state);
 std::string StateName(v1::AlertState state);
-// How the alert stands: "firing", "silenced", "ended" (it fired when its run ended), ...; its state
-// where the daemon does not say.
-std::string StandingName(const v1::Alert& alert);
 std::string KindName(v1::EventKind kind);
 std::string UnitName(v1::Unit unit);
 // The course of the values in at most `columns` block characters, scaled from their least to their

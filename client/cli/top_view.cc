@@ -23,7 +23,7 @@ constexpr double kMoved = 0.25;  // of the baseline: a change that is shown alth
 std::string Dim(absl::string_view text) { return Painted(Style::kDim, text); }
 
 Style AlertStyle(const v1::Alert& alert) {
-  if (alert.standing() == v1::ALERT_STANDING_FIRING) return SeverityStyle(alert.severity());
+  if (alert.state() == v1::ALERT_STATE_FIRING) return SeverityStyle(alert.severity());
   return alert.state() == v1::ALERT_STATE_RESOLVED ? Style::kGreen : Style::kPlain;
 }
 
@@ -209,11 +209,11 @@ TopView::Section TopView::Runs(const TopData& data, size_t columns) const {
   section.header = line("RUN", "STATE", "ATT", "STEP", "STEP/S", "FIRING", "INFO", "LOSS", "");
   section.nothing = "no runs yet; push one: foreshock replay FILE.fscap";
   for (const TopRun& run : data.runs) {
-    section.rows.push_back(line(Printable(run.run.name()), StateText(run.run.state()),
-                                absl::StrCat(NewestAttempt(run.run)), LastStep(run.run),
-                                StepRateText(run), FiringText(run.firing), InfoText(run.firing),
-                                run.loss.has_value() ? FormatValue(*run.loss) : "-",
-                                Painted(Style::kCyan, Sparkline(run.losses, curve))));
+    section.rows.push_back(line(
+        Printable(run.run.name()), StateText(run.run.state()), absl::StrCat(NewestAttempt(run.run)),
+        LastStep(run.run), StepRateText(run), FiringText(run.firing), absl::StrCat(run.firing.info),
+        run.loss.has_value() ? FormatValue(*run.loss) : "-",
+        Painted(Style::kCyan, Sparkline(run.losses, curve))));
   }
   return section;
 }
@@ -234,12 +234,12 @@ TopView::Section TopView::Alerts(const std::vector<v1::Alert>& alerts, bool with
   Section section;
   uint64_t firing = 0;
   for (const v1::Alert& alert : alerts) {
-    const bool fires = alert.standing() == v1::ALERT_STANDING_FIRING;
+    const bool fires = alert.state() == v1::ALERT_STATE_FIRING;
     firing += fires ? 1 : 0;
     const Style style = AlertStyle(alert);
     const int64_t step = alert.has_firing_step() ? alert.firing_step() : alert.pending_step();
     section.rows.push_back(line(
-        Painted(style, Printable(alert.severity())), Painted(style, StandingName(alert)),
+        Painted(style, Printable(alert.severity())), Painted(style, StateName(alert.state())),
         absl::StrCat(step), Painted(fires ? style : Style::kPlain, Printable(AlertName(alert))),
         Printable(FormatWhere(alert)), with_run ? Printable(alert.run()) : ""));
   }

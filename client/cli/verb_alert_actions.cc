@@ -14,7 +14,6 @@
 #include "client/cli/format.h"
 #include "client/cli/print_json.h"
 #include "client/cli/say.h"
-#include "client/cli/span.h"
 #include "client/cli/table.h"
 
 namespace foreshock::cli {
@@ -122,6 +121,17 @@ void AddByAndWhy(CLI::App* verb, ActionOptions* options) {
   verb->add_option("--why", options->why, "your reason, for the others")->type_name("TEXT");
 }
 
+// "2h", "1h30m", "7d".
+std::string ReadDuration(const std::string& text, absl::Duration* duration) {
+  const bool days = !text.empty() && text.back() == 'd';
+  const std::string hours = days ? absl::StrCat(text.substr(0, text.size() - 1), "h") : text;
+  if (!absl::ParseDuration(hours, duration) || *duration <= absl::ZeroDuration()) {
+    return absl::StrCat("'", text, "' is no duration; allowed are 30m, 2h, 1h30m, 7d");
+  }
+  if (days) *duration *= 24;
+  return "";
+}
+
 }  // namespace
 
 void AddAlertActions(CLI::App& alerts, Program& program) {
@@ -151,7 +161,9 @@ void AddAlertActions(CLI::App& alerts, Program& program) {
             "--for", [](const std::string&) {}, "how long: 30m, 2h, 7d")
         ->type_name("DURATION")
         ->required()
-        ->check(ReadsSpan(&options->duration));
+        ->check([options = options](const std::string& text) {
+          return ReadDuration(text, &options->duration);
+        });
     AddByAndWhy(verb, options);
     verb->footer(
         "Labels: run, rule, severity, fault, indicator, attempt, layer, head, rank, unit, id, and\n"

@@ -57,7 +57,7 @@ void PrintRuns(const v1::ListRunsResponse& response, const Firing& firing,
     table.AddRow({out.Paint(Style::kBold, run.name()), PaintedState(run.state(), out),
                   absl::StrCat(run.attempts_size()),
                   StepOrDash(run.has_last_step(), run.last_step()), FormatCount(run.series()),
-                  FiringText(counts), InfoText(counts)});
+                  FiringText(counts), absl::StrCat(counts.info)});
   }
   SayLines(table.Render(out));
 }

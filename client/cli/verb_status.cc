@@ -56,8 +56,7 @@ void Print(const v1::GetStatusResponse& status, const std::string& server,
                             status.config_last_reload_successful()
                                 ? "succeeded"
                                 : out.Paint(Style::kRed, "FAILED, the old ones are in force")));
-  row("alerts", absl::StrCat(FormatCount(status.alerts_firing()), " firing, ",
-                             FormatCount(status.alerts_silenced()), " silenced"));
+  row("alerts", absl::StrCat(FormatCount(status.alerts_firing()), " firing"));
   row("store",
       absl::StrCat(status.data_directory(), ", ", base::FormatBytes(status.store_bytes()), ", ",
                    status.store_writable() ? "writable" : out.Paint(Style::kRed, "NOT WRITABLE")));

@@ -94,7 +94,6 @@ class App::Parts {
   std::unique_ptr<notify::Silences> silences_;
   std::unique_ptr<notify::Outbox> outbox_;
   std::unique_ptr<exporter::SnapshotBuilder> snapshots_;
-  FiringAlerts firing_;
   std::unique_ptr<AppListener> listener_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   ingest::IngestStats ingest_stats_;
@@ -205,7 +204,7 @@ absl::Status App::Parts::StartPipeline(std::shared_ptr<const rules::RuleSet> rul
   FORESHOCK_RETURN_IF_ERROR(FillOutbox(*store_, config_.snapshot, clock_.Now(), outbox_.get()));
   snapshots_ = std::make_unique<exporter::SnapshotBuilder>(config_.snapshot, &clock_);
   listener_ = std::make_unique<AppListener>(config_.snapshot, snapshots_.get(), outbox_.get(),
-                                            &firing_, store_.get(), &clock_);
+                                            store_.get(), &clock_);
   pipeline::Pipeline::Options options = config_.pipeline;
   options.limits = ingest::ToProto(config_.ingest.limits);
   options.version = kVersion;
@@ -240,8 +239,6 @@ void App::Parts::MakeAnswers() {
                          .snapshot = [this] { return snapshots_->Latest(); },
                          .outbox = outbox_.get(),
                          .silences = silences_.get(),
-                         .firing = &firing_,
-                         .clock = &clock_,
                          .remote_writers = &remote_writers_,
                          .data_directory = config_.store.directory,
                          .store_bytes_max = config_.retention.bytes_max,

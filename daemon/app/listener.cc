@@ -17,21 +17,15 @@ constexpr absl::Duration kPublishInterval = absl::Milliseconds(200);
 
 std::optional<notify::RunEnd> RunEndOf(v1::RunState state, const exporter::SnapshotOptions& options,
                                        absl::Time now) {
-  const auto goodbye = [&](const char* why) {
-    return notify::RunEnd{
-        .why = why, .at = now, .told_at = now + options.finished_stay, .goodbye = true};
-  };
   switch (state) {
     case v1::RUN_STATE_FINISHED:
-      return goodbye("the run finished");
+      return notify::RunEnd{"the run finished", now, now + options.finished_stay};
     case v1::RUN_STATE_FAILED:
-      return goodbye("the run failed");
+      return notify::RunEnd{"the run failed", now, now + options.finished_stay};
     case v1::RUN_STATE_PREEMPTED:
-      return goodbye("the run was preempted");
+      return notify::RunEnd{"the run was preempted", now, now + options.finished_stay};
     case v1::RUN_STATE_SILENT:
-      return notify::RunEnd{.why = "no rank speaks for the run any more",
-                            .at = now,
-                            .told_at = now + options.silent_stay};
+      return notify::RunEnd{"no rank speaks for the run any more", now, now + options.silent_stay};
     default:
       return std::nullopt;
   }
@@ -62,7 +56,6 @@ void AppListener::OnStep(const model::ClosedStep& step) {
 
 void AppListener::OnAlert(const model::AlertRow& row, bool restored) {
   snapshots_->SetAlert(row.alert());
-  firing_->Put(row.alert());
   if (!restored) outbox_->Offer(row);
   changed_ = true;
 }
@@ -137,7 +130,6 @@ void AppListener::TellEnd(const std::string& run, v1::RunState state, Known* kno
 
 void AppListener::OnRunDeleted(const std::string& run) {
   snapshots_->RemoveRun(run);
-  firing_->DropRun(run);
   outbox_->DropRun(run);
   known_.erase(run);
   changed_ = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/app/firing_alerts.h"
 #include "daemon/base/clock.h"
 #include "daemon/exporter/snapshot_builder.h"
 #include "daemon/notify/outbox.h"
@@ -25,14 +25,8 @@ class AppListener final : public pipeline::PipelineListener {
  public:
   // All outlive it.
   AppListener(exporter::SnapshotOptions options, exporter::SnapshotBuilder* snapshots,
-              notify::Outbox* outbox, FiringAlerts* firing, const store::Store* store,
-              const base::Clock* clock)
-      : options_(options),
-        snapshots_(snapshots),
-        outbox_(outbox),
-        firing_(firing),
-        store_(store),
-        clock_(clock) {}
+              notify::Outbox* outbox, const store::Store* store, const base::Clock* clock)
+      : options_(options), snapshots_(snapshots), outbox_(outbox), store_(store), clock_(clock) {}
 
   void OnStep(const model::ClosedStep& step) override;
   void OnAlert(const model::AlertRow& row, bool restored) override;
@@ -54,7 +48,6 @@ class AppListener final : public pipeline::PipelineListener {
   const exporter::SnapshotOptions options_;
   exporter::SnapshotBuilder* const snapshots_;
   notify::Outbox* const outbox_;
-  FiringAlerts* const firing_;
   const store::Store* const store_;
   const base::Clock* const clock_;
   std::map<std::string, Known> known_;  // by run

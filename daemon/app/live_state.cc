@@ -5,7 +5,6 @@
 
 #include "daemon/app/version.h"
 #include "daemon/exporter/process_stats.h"
-#include "daemon/model/standing.h"
 #include "daemon/rules/reference_bands.h"
 
 namespace foreshock::app {
@@ -36,32 +35,20 @@ v1::ListBandsResponse AppLiveState::Bands(const std::string& indicator) const {
   return rules::ReferenceBands(*deps_.state->rules(), indicator);
 }
 
-AppLiveState::AlertCounts AppLiveState::CountAlerts() const {
-  AlertCounts counts;
-  deps_.firing->ForEach([&](const v1::Alert& known) {
-    v1::Alert alert = known;
-    Judge(&alert);
-    counts.firing += alert.standing() == v1::ALERT_STANDING_FIRING ? 1 : 0;
-    counts.silenced += alert.standing() == v1::ALERT_STANDING_SILENCED ? 1 : 0;
-  });
-  return counts;
+uint32_t AppLiveState::AlertsFiring() const {
+  uint32_t firing = 0;
+  for (const auto& run : deps_.snapshot()->runs) {
+    for (const auto& [key, ids] : run->alerts) firing += static_cast<uint32_t>(ids.size());
+  }
+  return firing;
 }
 
 std::vector<v1::Silence> AppLiveState::Silences(bool expired) const {
   return deps_.silences->List(expired);
 }
 
-void AppLiveState::Judge(v1::Alert* alert) const {
-  alert->clear_silenced_by();
-  bool run_is_over = false;
-  if (alert->state() == v1::ALERT_STATE_FIRING) {
-    for (std::string& id : deps_.silences->Matching(*alert)) {
-      alert->add_silenced_by(std::move(id));
-    }
-    const std::optional<notify::RunEnd> end = deps_.outbox->run_end(alert->run());
-    run_is_over = end.has_value() && end->IsOver(deps_.clock->Now());
-  }
-  alert->set_standing(model::StandingOf(*alert, run_is_over, !alert->silenced_by().empty()));
+std::vector<std::string> AppLiveState::SilencedBy(const v1::Alert& alert) const {
+  return deps_.silences->Matching(alert);
 }
 
 v1::GetStatusResponse AppLiveState::Status() const {
@@ -78,9 +65,7 @@ v1::GetStatusResponse AppLiveState::Status() const {
   status.set_reports_duplicate(pipeline.reports_duplicate);
   status.set_summaries_rejected(std::accumulate(ingest.summaries_rejected.begin(),
                                                 ingest.summaries_rejected.end(), uint64_t{0}));
-  const AlertCounts alerts = CountAlerts();
-  status.set_alerts_firing(alerts.firing);
-  status.set_alerts_silenced(alerts.silenced);
+  status.set_alerts_firing(AlertsFiring());
   status.set_rules_loaded(static_cast<uint32_t>(deps_.state->rules()->infos().size()));
   status.set_config_last_reload_successful(deps_.state->reload_successful);
   status.set_data_directory(deps_.data_directory);
@@ -141,9 +126,7 @@ exporter::SelfStats AppLiveState::Self() const {
   self.store_fold_failures = store.fold_failures;
   self.rules_loaded = static_cast<uint32_t>(deps_.state->rules()->infos().size());
   self.rules_evaluated = pipeline.rules_evaluated;
-  const AlertCounts alerts = CountAlerts();
-  self.alerts_firing = alerts.firing;
-  self.alerts_silenced = alerts.silenced;
+  self.alerts_firing = AlertsFiring();
   for (const auto& [name, stats] : deps_.outbox->stats()) {
     exporter::NotifierSelfStats& notifier = self.notifiers[name];
     notifier.results = stats.results;

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/app/firing_alerts.h"
-#include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
 #include "daemon/exporter/exporter.h"
 #include "daemon/http/server.h"
@@ -63,8 +61,6 @@ class AppLiveState final : public query::LiveState {
     std::function<std::shared_ptr<const exporter::Snapshot>()> snapshot;
     const notify::Outbox* outbox = nullptr;
     const foreshock::notify::Silences* silences = nullptr;
-    const FiringAlerts* firing = nullptr;
-    const base::Clock* clock = nullptr;
     const std::vector<std::unique_ptr<remote_write::RemoteWriter>>* remote_writers = nullptr;
     std::string data_directory;
     uint64_t store_bytes_max = 0;
@@ -78,17 +74,13 @@ class AppLiveState final : public query::LiveState {
   std::vector<v1::RuleFile> RuleFiles() const override;
   v1::ListBandsResponse Bands(const std::string& indicator) const override;
   std::vector<v1::Silence> Silences(bool expired) const override;
-  void Judge(v1::Alert* alert) const override;
+  std::vector<std::string> SilencedBy(const v1::Alert& alert) const override;
   v1::GetStatusResponse Status() const override;
 
   exporter::SelfStats Self() const;
 
  private:
-  struct AlertCounts {
-    uint32_t firing = 0;
-    uint32_t silenced = 0;
-  };
-  AlertCounts CountAlerts() const;
+  uint32_t AlertsFiring() const;
 
   const Deps deps_;
 };

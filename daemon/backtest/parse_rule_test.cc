@@ -13,7 +13,6 @@
 #include "absl/strings/strip.h"
 #include "daemon/backtest/rule_test.h"
 #include "daemon/backtest/series_notation.h"
-#include "daemon/base/nearest_word.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/yaml/yaml.h"
@@ -282,7 +281,7 @@ class FileParser {
     if (series.is_scalar() && !model::IsKnownIndicator(indicator)) {
       std::vector<std::string> known;
       for (const model::IndicatorInfo& info : model::Indicators()) known.emplace_back(info.id);
-      const absl::string_view near = base::NearestWord(indicator, known);
+      const absl::string_view near = yaml::NearestWord(indicator, known);
       series.Error(absl::StrCat("there is no indicator ", indicator,
                                 near.empty() ? "" : absl::StrCat("; did you mean `", near, "`?"),
                                 " An id of docs/indicators/ or train.<scalar> is expected"));
@@ -457,7 +456,7 @@ class FileParser {
     const std::string name = node.String();
     if (!node.is_scalar() || alerts_.empty()) return name;
     if (std::find(alerts_.begin(), alerts_.end(), name) == alerts_.end()) {
-      const absl::string_view near = base::NearestWord(name, alerts_);
+      const absl::string_view near = yaml::NearestWord(name, alerts_);
       node.Error(absl::StrCat("the rule files have no alert or signature ", name,
                               near.empty() ? "" : absl::StrCat("; did you mean `", near, "`?")));
     }

@@ -43,20 +43,20 @@ notify::NotifierOptions DefaultsOf(notify::NotifierType type) {
     case notify::NotifierType::kLog:
       break;
     case notify::NotifierType::kAlertmanager:
-      options.severity_min = model::Severity::kWarning;
+      options.severity_min = notify::Severity::kWarning;
       options.resend = absl::Minutes(1);
       break;
     case notify::NotifierType::kPagerDuty:
-      options.severity_min = model::Severity::kCritical;
+      options.severity_min = notify::Severity::kCritical;
       options.group_wait = absl::Seconds(5);
       options.messages_per_hour_max = kMessagesPerHour;
       break;
     case notify::NotifierType::kWebhook:
-      options.severity_min = model::Severity::kWarning;
+      options.severity_min = notify::Severity::kWarning;
       options.group_wait = absl::Seconds(5);
       break;
     case notify::NotifierType::kSlack:
-      options.severity_min = model::Severity::kWarning;
+      options.severity_min = notify::Severity::kWarning;
       options.group_wait = absl::Seconds(5);
       options.messages_per_hour_max = kMessagesPerHour;
       break;
@@ -135,8 +135,8 @@ notify::NotifierOptions ReadNotifier(const yaml::YamlNode& node, std::set<std::s
   options.name = ReadReceiverName(node.Get("name"), "a notifier", options.name, names);
   const std::string severity =
       node.Get("severity_min")
-          .Word({"info", "warning", "critical"}, model::SeverityName(options.severity_min));
-  options.severity_min = model::ParseSeverity(severity).value_or(options.severity_min);
+          .Word({"info", "warning", "critical"}, notify::SeverityName(options.severity_min));
+  options.severity_min = notify::ParseSeverity(severity).value_or(options.severity_min);
   for (const yaml::YamlNode& text : node.Get("match").Items()) {
     const absl::StatusOr<base::LabelMatcher> matcher = base::LabelMatcher::Parse(text.String());
     if (matcher.ok()) {
@@ -173,7 +173,7 @@ std::string FormatNotifiers(const std::vector<notify::NotifierOptions>& notifier
     ReceiverText item;
     item.Add("type", NameOfType(options.type));
     item.Add("name", options.name);
-    item.Add("severity_min", model::SeverityName(options.severity_min));
+    item.Add("severity_min", notify::SeverityName(options.severity_min));
     std::vector<std::string> match;
     for (const base::LabelMatcher& matcher : options.match) match.push_back(matcher.text());
     item.AddList("match", match);

@@ -88,11 +88,8 @@ void AddRules(const SelfStats& self, Families* families) {
   families->Gauge("foreshock_rules_loaded", "Rules and signatures in force", {}, self.rules_loaded);
   families->Counter("foreshock_rules_evaluated_total", "Rules judged, once per rule and step", {},
                     self.rules_evaluated);
-  families->Gauge("foreshock_alerts_firing",
-                  "Alerts that fire in runs that go on and are not silenced", {},
+  families->Gauge("foreshock_alerts_firing", "Alerts that fire, over all runs", {},
                   self.alerts_firing);
-  families->Gauge("foreshock_alerts_silenced", "Alerts that fire in runs that go on, silenced", {},
-                  self.alerts_silenced);
   families->Gauge("foreshock_silences", "Silences in force: nobody is told of what they match", {},
                   static_cast<double>(self.silences));
   for (const auto& [notifier, stats] : self.notifiers) {

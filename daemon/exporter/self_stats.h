@@ -66,9 +66,8 @@ struct SelfStats {
   uint64_t runs_dropped = 0;
 
   uint32_t rules_loaded = 0;
-  uint64_t rules_evaluated = 0;                        // rule and step
-  uint32_t alerts_firing = 0;                          // whose standing is that (v1::AlertStanding)
-  uint32_t alerts_silenced = 0;                        // the same
+  uint64_t rules_evaluated = 0;  // rule and step
+  uint32_t alerts_firing = 0;
   std::map<std::string, NotifierSelfStats> notifiers;  // by name
   uint64_t silences = 0;                               // in force
 

@@ -117,8 +117,7 @@ void Channel::TakeInbox() {
 }
 
 Gate Channel::GateOf(const v1::Alert& alert) const {
-  if (model::SeverityOf(alert) < options_.severity_min ||
-      !model::MatchesAll(options_.match, alert)) {
+  if (SeverityOf(alert) < options_.severity_min || !MatchesAll(options_.match, alert)) {
     return Gate::kFiltered;
   }
   return deps_.silenced && deps_.silenced(alert).has_value() ? Gate::kSilenced : Gate::kOpen;
@@ -206,7 +205,7 @@ void Channel::GiveUp(const Outgoing& message, const SendResult& result, const Mo
                   {"error", std::string(result.status.message())}});
   for (TrackedAlert* alert : message.alerts) {
     alert->waits_since = absl::InfiniteFuture();
-    alert->given_up = model::SeverityOf(alert->row->alert());
+    alert->given_up = SeverityOf(alert->row->alert());
     if (message.kind != MessageKind::kFiring || moment.IsOver(*alert->row)) {
       alert->end_given_up = true;
     }

@@ -23,8 +23,8 @@
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
-#include "daemon/model/alert_labels.h"
 #include "daemon/model/rows.pb.h"
+#include "daemon/notify/matcher.h"
 #include "daemon/notify/notifier.h"
 #include "daemon/notify/policy.h"
 #include "daemon/notify/retry_clock.h"
@@ -37,7 +37,7 @@ class Channel {
  public:
   struct Options {
     std::string notifier = "log";
-    model::Severity severity_min = model::Severity::kInfo;
+    Severity severity_min = Severity::kInfo;
     std::vector<base::LabelMatcher> match{};
     absl::Duration group_wait{};        // NewsOptions
     int64_t messages_per_hour_max = 0;  // messages that something fires; 0: no limit

@@ -7,7 +7,7 @@ namespace {
 
 // Why the receiver does not want to hear that the alert fires; unset: it does.
 std::optional<Why> HeldBack(const Situation& situation) {
-  const model::Severity severity = model::SeverityOf(situation.row->alert());
+  const Severity severity = SeverityOf(situation.row->alert());
   if (situation.given_up.has_value() && *situation.given_up >= severity) return Why::kGivenUp;
   switch (situation.gate ? situation.gate() : Gate::kOpen) {
     case Gate::kOpen:
@@ -26,15 +26,15 @@ bool Recovered(const model::AlertRow& row) {
 
 bool TakenOn(const v1::Alert& alert) {
   return alert.has_acknowledgement() &&
-         model::SeverityOrCritical(alert.acknowledgement().severity()) >= model::SeverityOf(alert);
+         SeverityOrCritical(alert.acknowledgement().severity()) >= SeverityOf(alert);
 }
 
 // Why the receiver should hear that the alert fires; unset: it should not.
 std::optional<Why> FiringNews(const Situation& situation) {
-  const std::optional<model::Severity> standing = StandingSeverity(situation.delivery);
+  const std::optional<Severity> standing = StandingSeverity(situation.delivery);
   if (standing.has_value()) {
     const bool over = IsOver(*situation.row, situation.run_end, situation.now);
-    if (!over && model::SeverityOf(situation.row->alert()) > *standing) return Why::kRisen;
+    if (!over && SeverityOf(situation.row->alert()) > *standing) return Why::kRisen;
     return std::nullopt;
   }
   const bool ended = Recovered(*situation.row) || situation.run_end != nullptr;
@@ -62,9 +62,9 @@ bool Shown(const Situation& situation, Tell tell) {
 
 // Why the receiver is shown now that the alert fires, silenced or not.
 Why WhyShownFiring(const Situation& situation, bool muted) {
-  const std::optional<model::Severity> standing = StandingSeverity(situation.delivery);
+  const std::optional<Severity> standing = StandingSeverity(situation.delivery);
   if (!standing.has_value()) return WasTold(situation.delivery) ? Why::kRunGoesOn : Why::kNew;
-  if (*standing < model::SeverityOf(situation.row->alert())) return Why::kRisen;
+  if (*standing < SeverityOf(situation.row->alert())) return Why::kRisen;
   if (!Shown(situation, Tell::kFiring)) return Why::kShownAtStart;
   if (situation.shown->muted != muted) return muted ? Why::kMuted : Why::kUnmuted;
   return Why::kShownAgain;

@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/model/rows.pb.h"
-#include "daemon/model/severity.h"
+#include "daemon/notify/severity.h"
 
 namespace foreshock::notify {
 
@@ -25,11 +25,7 @@ struct RunEnd {
   std::string why{};  // "the run failed"
   absl::Time at{};
   absl::Time told_at{};  // from then on its alerts are told as over
-  bool goodbye = false;  // its ranks said so; else they may come back
   bool deleted = false;  // alerts that nobody was told of are dropped
-
-  // Whether its alerts count as those of a run that has ended.
-  bool IsOver(absl::Time now) const { return goodbye || deleted || now >= told_at; }
 };
 
 enum class Tell { kNothing, kFiring, kAcknowledged, kResolved };
@@ -79,7 +75,7 @@ struct Situation {
   // Asked only where the receiver would be told that the alert fires. Unset: open.
   std::function<Gate()> gate{};
   // What the receiver refused since the start: its beginning at this severity, its end.
-  std::optional<model::Severity> given_up{};
+  std::optional<Severity> given_up{};
   bool end_given_up = false;
   // State: what the receiver was shown last since the start.
   std::optional<Decision> shown{};

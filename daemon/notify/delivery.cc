@@ -48,12 +48,12 @@ bool WasTold(const model::Delivery* delivery) {
   return delivery != nullptr && !delivery->told().empty();
 }
 
-std::optional<model::Severity> StandingSeverity(const model::Delivery* delivery) {
-  std::optional<model::Severity> highest;
+std::optional<Severity> StandingSeverity(const model::Delivery* delivery) {
+  std::optional<Severity> highest;
   if (delivery == nullptr) return highest;
   for (const model::Delivery::Told& told : delivery->told()) {
     if (told.over()) continue;
-    const model::Severity severity = model::SeverityOrCritical(told.severity());
+    const Severity severity = SeverityOrCritical(told.severity());
     highest = std::max(highest.value_or(severity), severity);
   }
   return highest;
@@ -61,10 +61,10 @@ std::optional<model::Severity> StandingSeverity(const model::Delivery* delivery)
 
 void AddTold(const v1::Alert& alert, const std::string& group, absl::Time now,
              model::Delivery* delivery) {
-  const model::Severity severity = model::SeverityOf(alert);
+  const Severity severity = SeverityOf(alert);
   if (StandingSeverity(delivery) >= severity) return;
   model::Delivery::Told* told = delivery->add_told();
-  told->set_severity(std::string(model::SeverityName(severity)));
+  told->set_severity(std::string(SeverityName(severity)));
   told->set_group(group);
   told->set_time_unix_ns(absl::ToUnixNanos(now));
 }

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/model/rows.pb.h"
-#include "daemon/model/severity.h"
+#include "daemon/notify/severity.h"
 
 namespace foreshock::notify {
 
@@ -25,7 +25,7 @@ void MergeDelivery(const model::Delivery& delivery, model::AlertRow* row);
 bool WasTold(const model::Delivery* delivery);
 
 // The highest severity of the messages whose end was not told; unset: there is none.
-std::optional<model::Severity> StandingSeverity(const model::Delivery* delivery);
+std::optional<Severity> StandingSeverity(const model::Delivery* delivery);
 
 // The receiver took a message of that name: the alert fires. Changes nothing if an equally severe
 // message stands.

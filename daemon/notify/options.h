@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "daemon/model/alert_labels.h"
-#include "daemon/model/severity.h"
 #include "daemon/notify/http_client.h"
+#include "daemon/notify/matcher.h"
 #include "daemon/notify/secret.h"
+#include "daemon/notify/severity.h"
 
 namespace foreshock::notify {
 
@@ -21,7 +21,7 @@ struct NotifierOptions {
   NotifierType type = NotifierType::kLog;
 
   // Who is told.
-  model::Severity severity_min = model::Severity::kInfo;
+  Severity severity_min = Severity::kInfo;
   std::vector<base::LabelMatcher> match{};  // every one must hold
 
   // When.

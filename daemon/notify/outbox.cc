@@ -127,12 +127,6 @@ void Outbox::DropRun(const std::string& run) {
   for (const auto& worker : workers_) Wake(worker.get());
 }
 
-std::optional<RunEnd> Outbox::run_end(const std::string& run) const {
-  base::MutexLock lock(&mutex_);
-  const auto end = run_ends_.find(run);
-  return end == run_ends_.end() ? std::nullopt : std::optional(end->second);
-}
-
 bool Outbox::KnowsAlertOf(const std::string& run) const {
   return std::any_of(alerts_.begin(), alerts_.end(),
                      [&run](const auto& known) { return known.second.row->alert().run() == run; });

@@ -75,9 +75,6 @@ class Outbox {
   // A run goes on in a new attempt.
   void OfferChange(const RunChange& change);
 
-  // Unset: the run goes on, as far as SetRunEnd has said.
-  std::optional<RunEnd> run_end(const std::string& run) const;
-
   // A silence has begun or ended: look at once what is due now.
   void LookAgain();
 

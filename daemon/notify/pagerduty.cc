@@ -41,7 +41,7 @@ Json PayloadOf(const Message& message) {
   }
   return {{"summary", Headline(message, kPagerDutySummaryMax)},
           {"source", alert.run()},
-          {"severity", std::string(model::SeverityName(model::SeverityOf(alert)))},
+          {"severity", std::string(SeverityName(SeverityOf(alert)))},
           {"timestamp", EventTime(absl::FromUnixNanos(message.alerts[0]->fired_unix_ns()))},
           {"component", alert.fault().empty() ? alert.rule() : alert.fault()},
           {"group", alert.run()},
@@ -112,10 +112,9 @@ SendResult PagerDutyNotifier::Send(const Message& message) {
       event["event_action"] = "resolve";
       if (const v1::Alert& alert = message.alerts.front()->alert();
           !EndReason(message, *message.alerts.front()).empty()) {
-        event["payload"] = {
-            {"summary", Headline(message, kPagerDutySummaryMax)},
-            {"source", alert.run()},
-            {"severity", std::string(model::SeverityName(model::SeverityOf(alert)))}};
+        event["payload"] = {{"summary", Headline(message, kPagerDutySummaryMax)},
+                            {"source", alert.run()},
+                            {"severity", std::string(SeverityName(SeverityOf(alert)))}};
       }
       break;
   }

@@ -43,7 +43,7 @@ model::Delivery DeliveryOf(const TrackedAlert& alert, const std::string& notifie
 // after its end was told.
 std::string GroupName(const TrackedAlert& alert, const std::string& notifier) {
   const v1::Alert& of = alert.row->alert();
-  std::string name = absl::StrCat(of.id(), "/", model::SeverityName(model::SeverityOf(of)));
+  std::string name = absl::StrCat(of.id(), "/", SeverityName(SeverityOf(of)));
   const model::Delivery delivery = DeliveryOf(alert, notifier);
   const auto over = std::count_if(delivery.told().begin(), delivery.told().end(),
                                   [](const auto& told) { return told.over(); });
@@ -53,7 +53,7 @@ std::string GroupName(const TrackedAlert& alert, const std::string& notifier) {
 
 bool MoreSevere(const TrackedAlert* a, const TrackedAlert* b) {
   const auto key = [](const model::AlertRow& row) {
-    return std::tuple(-static_cast<int>(model::SeverityOf(row.alert())), row.fired_unix_ns(),
+    return std::tuple(-static_cast<int>(SeverityOf(row.alert())), row.fired_unix_ns(),
                       row.alert().id());
   };
   return key(*a->row) < key(*b->row);

@@ -24,11 +24,10 @@ namespace foreshock::notify {
 struct TrackedAlert {
   std::shared_ptr<const model::AlertRow> row{};  // with what the receiver has taken
   uint64_t version = 0;
-  bool unrecorded = false;  // the store does not know yet what the receiver has taken
-  std::optional<model::Severity>
-      given_up{};                   // the receiver refused its beginning, at this severity
-  bool end_given_up = false;        // and its end
-  std::optional<Decision> shown{};  // state: what the receiver was shown last
+  bool unrecorded = false;             // the store does not know yet what the receiver has taken
+  std::optional<Severity> given_up{};  // the receiver refused its beginning, at this severity
+  bool end_given_up = false;           // and its end
+  std::optional<Decision> shown{};     // state: what the receiver was shown last
   absl::Time sent_at = absl::InfinitePast();        // and when; steady
   absl::Time waits_since = absl::InfiniteFuture();  // something is to be told since then; steady
   bool counted_out = false;                         // as filtered or silenced

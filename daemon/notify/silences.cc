@@ -157,8 +157,7 @@ std::vector<v1::Silence> Silences::List(bool expired) const {
 }
 
 bool Silences::Holds(const Entry& entry, const v1::Alert& alert) const {
-  return !entry.matchers.empty() && InForce(entry.silence) &&
-         model::MatchesAll(entry.matchers, alert);
+  return !entry.matchers.empty() && InForce(entry.silence) && MatchesAll(entry.matchers, alert);
 }
 
 std::vector<std::string> Silences::Matching(const v1::Alert& alert) const {

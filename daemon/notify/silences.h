@@ -18,8 +18,8 @@
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/mutex.h"
-#include "daemon/model/alert_labels.h"
 #include "daemon/model/rows.pb.h"
+#include "daemon/notify/matcher.h"
 #include "foreshock/v1/admin.pb.h"
 
 namespace foreshock::notify {

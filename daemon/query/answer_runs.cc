@@ -75,10 +75,8 @@ absl::StatusOr<v1::Run> Answers::MakeRun(const model::RunRow& row) const {
   run.set_series(series.size());
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<model::AlertRow> alerts, store_->Alerts(row.name()));
   run.set_alerts_firing(static_cast<uint32_t>(
-      std::count_if(alerts.begin(), alerts.end(), [this](const model::AlertRow& row) {
-        v1::Alert alert = row.alert();
-        live_->Judge(&alert);
-        return alert.standing() == v1::ALERT_STANDING_FIRING;
+      std::count_if(alerts.begin(), alerts.end(), [](const model::AlertRow& alert) {
+        return alert.alert().state() == v1::ALERT_STATE_FIRING;
       })));
   return run;
 }

@@ -157,10 +157,7 @@ absl::StatusOr<std::string> Steps(const Answers& answers, const http::HttpReques
 }
 
 absl::StatusOr<std::string> AlertList(const Answers& answers, const http::HttpRequest& http) {
-  FORESHOCK_ASSIGN_OR_RETURN(
-      const Params params,
-      Params::Parse(http, {"run", "state", "standing", "severity_min", "match", "first_step",
-                           "last_step", "since_unix_ns", "until_unix_ns", "limit"}));
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run", "state", "limit"}));
   v1::ListAlertsRequest request;
   FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
   FORESHOCK_ASSIGN_OR_RETURN(const std::string state, params.Text("state"));
@@ -169,23 +166,6 @@ absl::StatusOr<std::string> AlertList(const Answers& answers, const http::HttpRe
       ParseEnum<v1::AlertState>("state", state, "ALERT_STATE_", v1::AlertState_Parse,
                                 v1::AlertState_descriptor()));
   request.set_state(parsed);
-  for (const std::string& standing : params.All("standing")) {
-    FORESHOCK_ASSIGN_OR_RETURN(
-        const v1::AlertStanding one,
-        ParseEnum<v1::AlertStanding>("standing", standing, "ALERT_STANDING_",
-                                     v1::AlertStanding_Parse, v1::AlertStanding_descriptor()));
-    if (one != v1::ALERT_STANDING_UNSPECIFIED) request.add_standings(one);
-  }
-  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_severity_min(), params.Text("severity_min"));
-  for (std::string& matcher : params.All("match")) *request.add_matchers() = std::move(matcher);
-  FORESHOCK_ASSIGN_OR_RETURN(const auto first, params.Integer("first_step", 0, kStepMax));
-  if (first.has_value()) request.set_first_step(*first);
-  FORESHOCK_ASSIGN_OR_RETURN(const auto last, params.Integer("last_step", 0, kStepMax));
-  if (last.has_value()) request.set_last_step(*last);
-  FORESHOCK_ASSIGN_OR_RETURN(const auto since, params.Integer("since_unix_ns", 0, kStepMax));
-  request.set_since_unix_ns(since.value_or(0));
-  FORESHOCK_ASSIGN_OR_RETURN(const auto until, params.Integer("until_unix_ns", 0, kStepMax));
-  request.set_until_unix_ns(until.value_or(0));
   FORESHOCK_ASSIGN_OR_RETURN(const auto limit, params.Integer("limit", 1, Answers::kAlertsMax));
   if (limit.has_value()) request.set_limit(static_cast<uint32_t>(*limit));
   return Render(answers.ListAlerts(request));

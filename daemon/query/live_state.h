@@ -27,8 +27,8 @@ class LiveState {
   virtual v1::ListBandsResponse Bands(const std::string& indicator) const = 0;
 
   virtual std::vector<v1::Silence> Silences(bool expired) const = 0;
-  // Puts in how the alert stands now (standing, silenced_by).
-  virtual void Judge(v1::Alert* alert) const = 0;
+  // Ids of the silences in force that match.
+  virtual std::vector<std::string> SilencedBy(const v1::Alert& alert) const = 0;
 
   // Everything but what Store::Stats says (series, store_bytes, store_writable, points_written).
   virtual v1::GetStatusResponse Status() const = 0;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "daemon/base/nearest_word.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/parse.h"
 
@@ -46,7 +45,7 @@ uint32_t ParseJudgedFlags(const yaml::YamlNode& node) {
 std::string ParseIndicator(const yaml::YamlNode& node) {
   std::string id = node.String();
   if (!node.present() || !node.is_scalar() || model::IsKnownIndicator(id)) return id;
-  const absl::string_view near = base::NearestWord(id, IndicatorIds());
+  const absl::string_view near = yaml::NearestWord(id, IndicatorIds());
   node.Error(absl::StrCat("unknown indicator ", id, "; ",
                           near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
                           "Allowed are the ids of the catalogue, train.<scalar name>, and both "

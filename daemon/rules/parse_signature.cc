@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/base/nearest_word.h"
 #include "daemon/rules/parse.h"
 
 namespace foreshock::rules {
@@ -20,7 +19,7 @@ class References {
     if (!node.is_scalar()) return std::nullopt;
     const auto found = names_.by_name.find(name);
     if (found != names_.by_name.end()) return found->second;
-    const absl::string_view near = base::NearestWord(name, names_.all);
+    const absl::string_view near = yaml::NearestWord(name, names_.all);
     node.Error(absl::StrCat(
         "unknown alert ", name, "; ", near.empty() ? "" : absl::StrCat("did you mean ", near, "? "),
         "Allowed are the alerts and signatures of all files given; is one missing?"));

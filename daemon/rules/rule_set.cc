@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/base/nearest_word.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule.h"
 #include "daemon/yaml/yaml.h"
@@ -81,7 +80,7 @@ struct Loader {
     for (const auto& [node, rule] : links) {
       const auto found = names.by_name.find(node.String());
       if (found == names.by_name.end()) {
-        const absl::string_view near = base::NearestWord(node.String(), names.all);
+        const absl::string_view near = yaml::NearestWord(node.String(), names.all);
         node.Error(absl::StrCat("unknown rule ", node.String(),
                                 near.empty() ? "" : absl::StrCat("; did you mean ", near, "?")));
         continue;

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/file.h"
-#include "daemon/base/nearest_word.h"
 #include "daemon/base/status_macros.h"
 #include "daemon/yaml/tree.h"
 
@@ -74,6 +73,21 @@ void AppendCanonical(const Value& value, std::string* out) {
   }
 }
 
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
 struct Suffix {
   absl::string_view text;
   double factor;
@@ -120,6 +134,19 @@ std::string RangeText(YamlRange<T> range, T lowest, T highest, const Format& for
 }
 
 }  // namespace
+
+absl::string_view NearestWord(absl::string_view word, absl::Span<const std::string> known) {
+  absl::string_view best;
+  size_t best_distance = std::min<size_t>(3, word.size() / 3 + 1);
+  for (const std::string& candidate : known) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance < best_distance || (distance == best_distance && best.empty())) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
 
 absl::Status ReadYamlFile(const std::string& path, std::string* text) {
   FORESHOCK_ASSIGN_OR_RETURN(*text, base::ReadFile(path, internal::kTextBytesMax));
@@ -319,7 +346,7 @@ void UnknownKeys(const Value& value, const std::string& name,
         continue;
       }
       std::string message = absl::StrCat("unknown key ", value.items[i].name, " in ", name, "; ");
-      const absl::string_view near = base::NearestWord(value.keys[i], value.asked);
+      const absl::string_view near = NearestWord(value.keys[i], value.asked);
       if (!near.empty()) absl::StrAppend(&message, "did you mean `", near, "`? ");
       absl::StrAppend(&message, "Allowed: ", absl::StrJoin(value.asked, ", "));
       problems->push_back({value.key_marks[i], std::move(message)});

@@ -128,4 +128,7 @@ class YamlDocument {
 // InvalidArgument for a directory or more than 1 MiB). The message names the file.
 absl::Status ReadYamlFile(const std::string& path, std::string* text);
 
+// The word of `known` nearest to `word` if it looks like a typo of it, else "".
+absl::string_view NearestWord(absl::string_view word, absl::Span<const std::string> known);
+
 }  // namespace foreshock::yaml

@@ -168,58 +168,6 @@ class Restart(PlanesCase):
         self.assertEqual(daemon.stop(), 0, daemon.log_text())
 
 
-class WhatFires(PlanesCase):
-
-    def test_every_surface_gives_the_same_answer(self):
-        daemon = self.daemon()
-        trainers = {run: Trainer(run) for run in ("live", "quiet", "over", "well")}
-        for trainer in trainers.values():
-            trainer.push(daemon, 1, 20, 20)  # LossHigh and, as evidence, LossOdd
-        trainers["over"].push(daemon, goodbye="OUTCOME_FAILED")
-        trainers["well"].push(daemon, 1, 1, 1)
-
-        def run_cli(*arguments, check=0):
-            return cli(FORESHOCK, *arguments, server=daemon.grpc, http=daemon.http,
-                       check=check).stdout
-
-        def alerts(*arguments):
-            return [(alert["run"], alert["rule"]) for alert in json.loads(
-                run_cli("alerts", "-o", "json", *arguments))["alerts"]]
-        run_cli("alerts", "silence", "run=quiet", "--for", "1h", "--by", "ada")
-        wait_until(lambda: len(alerts("--state", "resolved")) == 2, SECONDS, "it recovers")
-
-        self.assertEqual(alerts("--state", "firing"), [("live", "LossHigh"), ("live", "LossOdd")])
-        for state, run in (("silenced", "quiet"), ("ended", "over"), ("resolved", "well")):
-            self.assertEqual(sorted(alerts("--state", state)),
-                             [(run, "LossHigh"), (run, "LossOdd")])
-        answers = {
-            "status": json.loads(run_cli("status", "-o", "json"))["alerts_firing"],
-            "metrics": daemon.metric("foreshock_alerts_firing"),
-            "API": len(json.loads(daemon.get("/api/v1/alerts?standing=firing")[1])["alerts"]),
-            "runs": sum(run["alerts_firing"] for run in json.loads(
-                daemon.get("/api/v1/runs")[1])["runs"]),
-            "top": int(re.search(r"(?i)alerts, (\d+) firing", run_cli("top", "--once")).group(1))}
-        self.assertEqual(answers, {name: 2 for name in answers})
-        self.assertEqual(daemon.metric("foreshock_alerts_silenced"), 2)
-        self.assertRegex(run_cli("runs"), r"(?m)^over .* \(1\) +\(1\)$")
-        # What asks a person to come: warnings and above, unless told otherwise.
-        run_cli("alerts", "--exit-code", check=1)
-        for arguments in (["--run", "quiet"], ["--run", "over"], ["--run", "well"],
-                          ["--label", "rule=LossOdd"]):
-            run_cli("alerts", "--exit-code", *arguments)
-        run_cli("alerts", "--exit-code", "--label", "rule=LossOdd", "--severity", "info", check=1)
-        self.assertEqual(alerts("--severity", "critical", "--label", "team=llm", "--run", "live"),
-                         [("live", "LossHigh")])
-        self.assertEqual(len(alerts("--since", "1h")), 8)
-        self.assertEqual(alerts("--run", "well", "--from-step", "5"), [])
-        # The same after a restart.
-        self.assertEqual(daemon.stop(), 0, daemon.log_text())
-        daemon.start()
-        self.assertEqual(alerts("--state", "firing"), [("live", "LossHigh"), ("live", "LossOdd")])
-        wait_until(lambda: daemon.metric("foreshock_alerts_firing") == 2, SECONDS, "two fire")
-        self.assertEqual(daemon.stop(), 0, daemon.log_text())
-
-
 if __name__ == "__main__":
     FORESHOCKD, FORESHOCK = sys.argv[1:3]
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
         self.browser.wait_text("main", "1\u202f499")
         self.browser.wait_drawn("main canvas.spark")
         rows = {row.text.split("\n")[0].split(" ")[0]: row.text for row in self.browser.find("tbody tr")}
-        self.assertIn("critical 1", rows["demo"])
+        self.assertIn("critical 2", rows["demo"])
         self.assertIn("none", rows["good"])
         self.browser.find("input[type=search]")[0].send_keys("goo")
         self.browser.wait("only 'good' is left", lambda: "demo" not in self.browser.text("main tbody"))
@@ -265,7 +265,7 @@ class Page(unittest.TestCase):
         self.assertNotIn("delta2_entropy_low", self.browser.text("main"))
         self.browser.click("input[type=checkbox]")
         self.browser.wait_text("main", "delta2_entropy_low")
-        self.browser.click("main .alert.critical h3 a")
+        self.browser.click("main .alert.critical h3 a", "low_precision_attention")
         self.browser.wait_text("h1", "low_precision_attention")
         for text in ("all layers", "fired at 440", "389", "Roll back", "docs/runbooks/",
                      "qk_grad_share_high"):
@@ -300,10 +300,10 @@ class Page(unittest.TestCase):
         replay = self.replay("f_router_231", "live")
         try:
             self.browser.wait_text("main", "router_collapse")
-            self.browser.wait_text(".main-nav .count", "2")
+            self.browser.wait_text(".main-nav .count", "3")
             self.assertIn("New critical alert: router_collapse in run live",
                           self.browser.run("return document.querySelector('[aria-live]').textContent"))
-            self.assertTrue(self.browser.run("return document.title.startsWith('(2)')"))
+            self.assertTrue(self.browser.run("return document.title.startsWith('(3)')"))
             self.assertTrue(self.browser.run("return window.untouched"))
         finally:
             replay.wait(timeout=120)

@@ -2,12 +2,9 @@
 // expert shares of two layers at every tenth; three alerts and two events.
 #pragma once
 
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "daemon/model/standing.h"
 #include "daemon/query/live_state.h"
 #include "daemon/store/store.h"
 #include "tests/support/status_matchers.h"
@@ -124,12 +121,10 @@ class FakeLiveState final : public query::LiveState {
     return expired ? std::vector<v1::Silence>{silence, silence} : std::vector{silence};
   }
   // The silence is taken to be one of a run.
-  void Judge(v1::Alert* alert) const override {
-    const bool silenced = alert->state() == v1::ALERT_STATE_FIRING &&
-                          silence.matchers_size() == 1 &&
-                          silence.matchers(0) == "run=" + alert->run();
-    if (silenced) alert->add_silenced_by(silence.id());
-    alert->set_standing(model::StandingOf(*alert, runs_over.contains(alert->run()), silenced));
+  std::vector<std::string> SilencedBy(const v1::Alert& alert) const override {
+    const bool matches =
+        silence.matchers_size() == 1 && silence.matchers(0) == "run=" + alert.run();
+    return matches ? std::vector{silence.id()} : std::vector<std::string>{};
   }
   v1::GetStatusResponse Status() const override { return status; }
 
@@ -138,7 +133,6 @@ class FakeLiveState final : public query::LiveState {
   std::vector<v1::RuleFile> rule_files;
   v1::GetStatusResponse status;
   v1::Silence silence;
-  std::set<std::string> runs_over;
 };
 
 }  // namespace foreshock::support

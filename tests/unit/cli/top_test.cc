@@ -34,7 +34,6 @@ v1::Alert TopAlertOf(const std::string& id, const std::string& run, const std::s
   alert.set_rule("rule_of_" + id);
   alert.set_severity(severity);
   alert.set_state(v1::ALERT_STATE_FIRING);
-  alert.set_standing(v1::ALERT_STANDING_FIRING);
   alert.set_pending_step(step - 10);
   alert.set_firing_step(step);
   return alert;

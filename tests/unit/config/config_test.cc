@@ -146,17 +146,17 @@ TEST(ConfigTest, ReadsNotifiers) {
   ASSERT_OK_AND_ASSIGN(const Config config,
                        ParseConfig("n.yaml", absl::StrCat("data_directory: /tmp/a", kNotifiers)));
   ASSERT_EQ(config.notifiers.size(), 5u);
-  EXPECT_EQ(config.notifiers[0].severity_min, model::Severity::kWarning);
+  EXPECT_EQ(config.notifiers[0].severity_min, notify::Severity::kWarning);
   const notify::NotifierOptions& am = config.notifiers[1];
   EXPECT_EQ(am.name, "am");
   EXPECT_THAT(am.urls, ElementsAre("http://a:9093", "http://b:9093/prefix"));
   EXPECT_EQ(am.resend, absl::Seconds(30));
   EXPECT_EQ(am.group_wait, absl::ZeroDuration());
   EXPECT_EQ(am.match.size(), 2u);
-  EXPECT_EQ(am.severity_min, model::Severity::kWarning);
+  EXPECT_EQ(am.severity_min, notify::Severity::kWarning);
   const notify::NotifierOptions& pagerduty = config.notifiers[2];
   EXPECT_EQ(pagerduty.name, "pagerduty");
-  EXPECT_EQ(pagerduty.severity_min, model::Severity::kCritical);
+  EXPECT_EQ(pagerduty.severity_min, notify::Severity::kCritical);
   EXPECT_EQ(pagerduty.routing_key.env, "PD_KEY");
   EXPECT_EQ(pagerduty.messages_per_hour_max, 60);
   EXPECT_TRUE(pagerduty.change_events);

@@ -200,8 +200,7 @@ TEST_F(ChannelTest, WhereEachMessageIsAnIncidentEveryOneEnds) {
 }
 
 TEST_F(ChannelTest, RoutesBySeverityAndLabels) {
-  Make({.severity_min = model::Severity::kWarning,
-        .match = {*base::LabelMatcher::Parse("run=~exp-.*")}});
+  Make({.severity_min = Severity::kWarning, .match = {*base::LabelMatcher::Parse("run=~exp-.*")}});
   Offer(Firing("info", "info"));
   Offer(Firing("other", "critical", "test-1"));
   Offer(Firing("odd", "urgent"));  // nobody's fault: better told than lost

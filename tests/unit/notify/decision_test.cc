@@ -44,7 +44,7 @@ struct Case {
   Run run = Run::kGoesOn;
   std::string acknowledged{};  // at this severity; "": nobody
   Gate gate = Gate::kOpen;
-  std::optional<model::Severity> given_up{};
+  std::optional<Severity> given_up{};
   bool end_given_up = false;
   absl::Duration over_for{};        // a recovered alert: since when
   std::optional<Decision> shown{};  // of a receiver of the state
@@ -105,11 +105,11 @@ const Case kNewsCases[] = {
      .gate = Gate::kSilenced,
      .expected = {Tell::kNothing, Why::kSilenced}},
     {.name = "the receiver refused it",
-     .given_up = model::Severity::kWarning,
+     .given_up = Severity::kWarning,
      .expected = {Tell::kNothing, Why::kGivenUp}},
     {.name = "the receiver refused it when it was less severe",
      .severity = "critical",
-     .given_up = model::Severity::kWarning,
+     .given_up = Severity::kWarning,
      .expected = {Tell::kFiring, Why::kNew}},
     // The end.
     {.name = "it has recovered",
@@ -251,11 +251,11 @@ const Case kStateCases[] = {
      .gate = Gate::kFiltered,
      .expected = {Tell::kNothing, Why::kFiltered}},
     {.name = "the receiver refused it",
-     .given_up = model::Severity::kWarning,
+     .given_up = Severity::kWarning,
      .expected = {Tell::kNothing, Why::kGivenUp}},
     {.name = "the receiver refused it when it was less severe",
      .severity = "critical",
-     .given_up = model::Severity::kWarning,
+     .given_up = Severity::kWarning,
      .expected = {Tell::kFiring, Why::kNew}},
     {.name = "somebody has taken it on: the receiver has its own way to say so",
      .taken = {{"warning"}},

@@ -42,9 +42,9 @@ TEST(DeliveryTest, AMessageStandsUntilItsEndIsTold) {
   AddTold(AlertOf("warning"), "a/again", kNow, &delivery);  // no more severe: nothing new
   EXPECT_EQ(delivery.told_size(), 1);
   AddTold(AlertOf("critical"), "a/critical", kNow, &delivery);
-  EXPECT_EQ(StandingSeverity(&delivery), model::Severity::kCritical);
+  EXPECT_EQ(StandingSeverity(&delivery), Severity::kCritical);
   EndTold(AlertOf("critical"), "a/critical", &delivery);
-  EXPECT_EQ(StandingSeverity(&delivery), model::Severity::kWarning);
+  EXPECT_EQ(StandingSeverity(&delivery), Severity::kWarning);
   EndAllTold(AlertOf("critical"), &delivery);
   EXPECT_EQ(StandingSeverity(&delivery), std::nullopt);
   EXPECT_TRUE(WasTold(&delivery));
@@ -63,10 +63,10 @@ TEST(DeliveryTest, IsResolvedWithTheEndOfTheLastMessage) {
 }
 
 TEST(SeverityTest, IsReadAndWritten) {
-  EXPECT_EQ(model::ParseSeverity("critical"), model::Severity::kCritical);
-  EXPECT_EQ(model::ParseSeverity("page"), std::nullopt);
-  EXPECT_EQ(model::SeverityOrCritical("page"), model::Severity::kCritical);
-  EXPECT_EQ(model::SeverityName(model::Severity::kWarning), "warning");
+  EXPECT_EQ(ParseSeverity("critical"), Severity::kCritical);
+  EXPECT_EQ(ParseSeverity("page"), std::nullopt);
+  EXPECT_EQ(SeverityOrCritical("page"), Severity::kCritical);
+  EXPECT_EQ(SeverityName(Severity::kWarning), "warning");
 }
 
 }  // namespace

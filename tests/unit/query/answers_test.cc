@@ -469,84 +469,9 @@ TEST_F(AnswersTest, ListsAlertsFiringFirstThenNewest) {
   request.clear_run();
   request.set_state(v1::ALERT_STATE_FIRING);
   EXPECT_THAT(ids(request), ElementsAre("exp-1/firing", "exp-2/firing", "other/firing"));
-  // Of a run that has ended nothing fires any more.
-  request.clear_state();
-  live_.runs_over = {"exp-2"};
-  request.add_standings(v1::ALERT_STANDING_FIRING);
-  EXPECT_THAT(ids(request), ElementsAre("exp-1/firing", "other/firing"));
-  request.add_standings(v1::ALERT_STANDING_RUN_ENDED);
-  EXPECT_THAT(ids(request), ElementsAre("exp-1/firing", "other/firing", "exp-2/firing"));
-  live_.silence.set_id("s1");
-  live_.silence.add_matchers("run=exp-1");
-  EXPECT_THAT(ids(request), ElementsAre("other/firing", "exp-2/firing"));
-  request.clear_standings();
-  request.add_standings(v1::ALERT_STANDING_SILENCED);
-  EXPECT_THAT(ids(request), ElementsAre("exp-1/firing"));
-  request.add_standings(static_cast<v1::AlertStanding>(99));
-  EXPECT_THAT(answers_.ListAlerts(request),
-              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("standing 99")));
-  request.clear_standings();
   request.set_state(static_cast<v1::AlertState>(9));
   EXPECT_THAT(answers_.ListAlerts(request),
               support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("state 9")));
-}
-
-TEST_F(AnswersTest, AlertsAreChosenBySeverityLabelsStepsAndTimes) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  store::StoreBatch batch;
-  model::RunRow run;
-  run.set_name("exp-3");
-  batch.runs.push_back(run);
-  const auto add = [&](const std::string& id, const std::string& severity, const std::string& team,
-                       int64_t first, int64_t last) {
-    model::AlertRow row;
-    v1::Alert* alert = row.mutable_alert();
-    alert->set_id(id);
-    alert->set_run("exp-3");
-    alert->set_severity(severity);
-    (*alert->mutable_run_labels())["team"] = team;
-    alert->set_state(last > 0 ? v1::ALERT_STATE_RESOLVED : v1::ALERT_STATE_FIRING);
-    alert->set_pending_step(first);
-    row.set_fired_unix_ns(first * kSecond);
-    if (last > 0) alert->set_resolved_step(last);
-    if (last > 0) row.set_ended_unix_ns(last * kSecond);
-    batch.alerts.push_back({"exp-3", row});
-  };
-  add("a", "info", "red", 100, 0);
-  add("b", "warning", "blue", 200, 300);
-  add("c", "critical", "red", 400, 0);
-  ASSERT_OK(store_->Write(batch));
-  const auto ids = [&](const std::function<void(v1::ListAlertsRequest*)>& ask) {
-    v1::ListAlertsRequest request;
-    request.set_run("exp-3");
-    ask(&request);
-    const absl::StatusOr<v1::ListAlertsResponse> response = answers_.ListAlerts(request);
-    EXPECT_OK(response);
-    std::string text;
-    for (const v1::Alert& alert : response->alerts()) text += alert.id();
-    return text;
-  };
-  EXPECT_EQ(ids([](auto*) {}), "cab");
-  EXPECT_EQ(ids([](auto* r) { r->set_severity_min("warning"); }), "cb");
-  EXPECT_EQ(ids([](auto* r) { r->add_matchers("team=red"); }), "ca");
-  EXPECT_EQ(ids([](auto* r) {
-              r->add_matchers("team=red");
-              r->add_matchers("severity!=info");
-            }),
-            "c");
-  EXPECT_EQ(ids([](auto* r) { r->set_first_step(301); }), "ca");
-  EXPECT_EQ(ids([](auto* r) { r->set_last_step(399); }), "ab");
-  EXPECT_EQ(ids([](auto* r) { r->set_since_unix_ns(301 * kSecond); }), "ca");
-  EXPECT_EQ(ids([](auto* r) { r->set_until_unix_ns(150 * kSecond); }), "a");
-  v1::ListAlertsRequest request;
-  request.set_severity_min("page");
-  EXPECT_THAT(answers_.ListAlerts(request),
-              support::StatusIs(absl::StatusCode::kInvalidArgument,
-                                HasSubstr("'page'; allowed are info, warning, critical")));
-  request.clear_severity_min();
-  request.add_matchers("team");
-  EXPECT_THAT(answers_.ListAlerts(request),
-              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("team")));
 }
 
 TEST_F(AnswersTest, ListsEventsByStep) {

@@ -81,7 +81,6 @@ export function alert(rule: string, more: Partial<Alert> = {}): Alert {
     attempt: 1,
     rule,
     state: 'ALERT_STATE_FIRING',
-    standing: 'ALERT_STANDING_FIRING',
     severity: 'critical',
     fault: '',
     indicator: 'train.loss',

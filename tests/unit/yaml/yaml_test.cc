@@ -222,6 +222,15 @@ TEST(YamlTest, ManyErrorsAreCut) {
   EXPECT_EQ(errors.back(), "f: and 50 more errors");
 }
 
+TEST(YamlTest, NearestWordIsOnlyGivenForTypos) {
+  const std::vector<std::string> known = {"for", "keep_firing_for", "alert"};
+  EXPECT_EQ(NearestWord("fro", known), "for");
+  EXPECT_EQ(NearestWord("keep_firing", known), "");
+  EXPECT_EQ(NearestWord("alerts", known), "alert");
+  EXPECT_EQ(NearestWord("", known), "");
+  EXPECT_EQ(NearestWord("x", {}), "");
+}
+
 TEST(ReadYamlFileTest, NamesTheFileAndTheReason) {
   support::TempDir dir;
   std::string text;

@@ -95,7 +95,6 @@ export interface Alert {
   attempt: number;
   rule: string;
   state: string;
-  standing: string;  // how it stands now, for people
   severity: string;
   fault: string;
   indicator: string;

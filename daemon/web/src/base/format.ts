@@ -70,17 +70,6 @@ export function word(enumName: string, prefix: string): string {
 }
 export const runState = (state: string): string => word(state, "RUN_STATE_");
 export const alertState = (state: string): string => word(state, "ALERT_STATE_");
-
-/** Whether it fires in a run that goes on. */
-export const fires = (alert: {standing: string}): boolean =>
-    alert.standing === "ALERT_STANDING_FIRING" || alert.standing === "ALERT_STANDING_SILENCED";
-
-/** Whether it fired when its run ended: it will never recover. */
-export const endedWithRun = (alert: {standing: string}): boolean =>
-    alert.standing === "ALERT_STANDING_RUN_ENDED";
-
-export const standing = (alert: {standing: string}): string =>
-    endedWithRun(alert) ? "fired when its run ended" : word(alert.standing, "ALERT_STANDING_");
 export const unitName = (unit: string): string => word(unit, "UNIT_");
 
 function list(values: number[], most = 8): string {

@@ -1,7 +1,7 @@
 // Pieces that several views show: badges, the head of a run, choosers.
 import {url} from "../base/address";
 import type {Alert} from "../base/api";
-import {difference, fires, headline, place, runState, short, standing, whole} from "../base/format";
+import {alertState, difference, headline, place, runState, short, whole} from "../base/format";
 import type {NoRun} from "../base/runs";
 import {h, link, name, notice, Stage} from "./dom";
 
@@ -20,7 +20,7 @@ export function alertLink(alert: Alert, ...content: (Node|string)[]): HTMLAnchor
 
 /** One alert in a few lines: what, where, since when, how far off, what is healthy. */
 export function alertCard(alert: Alert, withRun: boolean): HTMLElement {
-  const firing = fires(alert);
+  const firing = alert.state === "ALERT_STATE_FIRING";
   const value = alert.indicator === "" ?
       null :
       h("div", {}, h("code", {}, alert.indicator), ` ${short(alert.value)}`,
@@ -30,7 +30,7 @@ export function alertCard(alert: Alert, withRun: boolean): HTMLElement {
   return h(
       "article", {class: `card alert ${alert.severity}${firing ? "" : " over"}`},
       h("header", {}, severityBadge(alert.severity),
-        !firing && h("span", {class: "badge quiet"}, standing(alert)),
+        !firing && h("span", {class: "badge quiet"}, alertState(alert.state)),
         h("h3", {}, alertLink(alert, headline(alert)))),
       h("div", {class: "facts-line"},
         withRun && h("span", {}, "run ", link(url("run", {run: alert.run}), {}, name(alert.run))),

@@ -1,17 +1,17 @@
 // The parts of the view of an alert: what it is, what to do, who took it on, the evidence.
 import {url} from "../../base/address";
 import type {Alert, Evidence, Silence} from "../../base/api";
-import {difference, fires, headline, place, short, standing, time, whole} from "../../base/format";
+import {alertState, difference, headline, place, short, time, whole} from "../../base/format";
 import {page, severityBadge} from "../../parts/controls";
 import {cell, fact, h, link, name, notice, table} from "../../parts/dom";
 import type {Context} from "./fetch";
 import {evidenceOf, stepsToLookAt} from "./state";
 
 export function head(alert: Alert): HTMLElement {
-  const firing = fires(alert);
+  const firing = alert.state === "ALERT_STATE_FIRING";
   return h(
       "div", {class: "alert-head"}, severityBadge(alert.severity),
-      h("span", {class: `badge ${firing ? "firing" : "quiet"}`}, standing(alert)),
+      h("span", {class: `badge ${firing ? "firing" : "quiet"}`}, alertState(alert.state)),
       h("h1", {}, headline(alert)));
 }
 

@@ -1,7 +1,7 @@
 // One alert: what it is in a sentence, what to do, what moved first, with plots of the evidence.
 import {here} from "../../base/address";
 import type {Alert, Run} from "../../base/api";
-import {fires, headline, whole} from "../../base/format";
+import {headline, whole} from "../../base/format";
 import {Memo} from "../../base/memo";
 import {findRun, isRun} from "../../base/runs";
 import {Spec, specText} from "../../base/series";
@@ -50,7 +50,7 @@ export class AlertView implements View {
   }
 
   live(): boolean {
-    return this.alert !== null && fires(this.alert);
+    return this.alert?.state === "ALERT_STATE_FIRING";
   }
 
   close(): void {
@@ -65,8 +65,9 @@ export class AlertView implements View {
           whatToDo(alert), takenOn(alert), ...silences.map(silenced));
       replace(this.evidence, evidence(alert));
     }
-    if (this.actionsMemo.changed(alert.standing)) {
-      replace(this.actions, fires(alert) && alertActions(alert, () => this.shared.again()));
+    if (this.actionsMemo.changed(alert.state)) {
+      const firing = alert.state === "ALERT_STATE_FIRING";
+      replace(this.actions, firing && alertActions(alert, () => this.shared.again()));
     }
   }
 

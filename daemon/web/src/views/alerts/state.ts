@@ -1,7 +1,6 @@
 // Which alerts the view Alerts shows. Pure.
 import type {Address} from "../../base/address";
 import type {Alert} from "../../base/api";
-import {endedWithRun, fires} from "../../base/format";
 
 export interface Wanted {
   info: boolean;          // single indicators too
@@ -24,11 +23,11 @@ export function partsOf(alerts: Alert[], {info, severity}: Wanted): Parts {
   const shown = alerts.filter(
       (alert) => (alert.severity !== "info" || info) &&
           (severity === null || alert.severity === severity));
-  const resolved = (alert: Alert) => alert.state === "ALERT_STATE_RESOLVED";
+  const of = (state: string) => shown.filter((alert) => alert.state === `ALERT_STATE_${state}`);
   return {
-    firing: shown.filter(fires),
-    pending: shown.filter((alert) => alert.state === "ALERT_STATE_PENDING"),
-    over: shown.filter((alert) => endedWithRun(alert) || resolved(alert)),
+    firing: of("FIRING"),
+    pending: of("PENDING"),
+    over: of("RESOLVED"),
     shown: shown.length,
     hidden: alerts.length - shown.length
   };

@@ -1,7 +1,7 @@
 // The parts of the view of a run: facts, what fires, the range, the chooser of one more plot.
 import {url} from "../../base/address";
 import type {Alert, Run, Series} from "../../base/api";
-import {endedWithRun, fires, short, time, whole} from "../../base/format";
+import {short, time, whole} from "../../base/format";
 import {Memo} from "../../base/memo";
 import type {Spec} from "../../base/series";
 import {isLive, Pace, Steps} from "../../base/steps";
@@ -40,7 +40,7 @@ export class Firing {
   private readonly memo = new Memo();
 
   draw(run: string, alerts: Alert[]): void {
-    const firing = alerts.filter((alert) => fires(alert) || endedWithRun(alert));
+    const firing = alerts.filter((alert) => alert.state === "ALERT_STATE_FIRING");
     if (!this.memo.changed(firing)) return;
     const grave = firing.filter((alert) => alert.severity !== "info");
     const info = firing.length - grave.length;

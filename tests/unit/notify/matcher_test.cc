@@ -1,23 +1,14 @@
-#include "daemon/model/alert_labels.h"
+#include "daemon/notify/matcher.h"
 
 #include "tests/support/status_matchers.h"
+#include "tests/unit/notify/rows.h"
 
-namespace foreshock::model {
+namespace foreshock::notify {
 namespace {
 
 TEST(MatcherTest, MatchesLabels) {
-  v1::Alert alert;
-  alert.set_id("a1");
-  alert.set_run("exp-42");
-  alert.set_rule("Delta2EntropyFalls");
-  alert.set_severity("critical");
-  alert.set_fault("low_precision_attention");
-  alert.set_indicator("attn.delta2.entropy_ratio_l1");
+  v1::Alert alert = FullAlert();  // layers 1 and 2, no rank
   alert.set_attempt(3);
-  alert.add_layers(1);
-  alert.add_layers(2);
-  (*alert.mutable_run_labels())["project"] = "moe";
-  (*alert.mutable_run_labels())["team"] = "the rule's wins";
   (*alert.mutable_labels())["team"] = "a=b";
   struct Case {
     const char* text;
@@ -42,8 +33,6 @@ TEST(MatcherTest, MatchesLabels) {
            Case{"attempt=3", true},
            Case{"team=a=b", true},
            Case{"team=\"\"", false},
-           Case{"project=moe", true},
-           Case{"project=dense", false},
            Case{"nobody=\"\"", true},
            Case{"id=a1", true},
            Case{"rule=Delta2EntropyFalls", true},
@@ -58,21 +47,5 @@ TEST(MatcherTest, MatchesLabels) {
       {*base::LabelMatcher::Parse("layer=1"), *base::LabelMatcher::Parse("layer=5")}, alert));
 }
 
-TEST(CheckAlertLabelsTest, ALabelThatNoAlertHasIsAMistake) {
-  const auto check = [](const char* text) {
-    return CheckAlertLabels({*base::LabelMatcher::Parse(text)}, {"team", "project"});
-  };
-  EXPECT_OK(check("run=x"));
-  EXPECT_OK(check("team=blue"));
-  EXPECT_OK(CheckAlertLabels({}, {}));
-  EXPECT_THAT(check("rum=x"),
-              support::StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::HasSubstr("matcher 'rum=x': no alert has the label 'rum'; did "
-                                            "you mean 'run'?; labels are attempt, fault, head")));
-  EXPECT_THAT(check("owner=x"),
-              support::StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::HasSubstr("has the label 'owner'; labels are")));
-}
-
 }  // namespace
-}  // namespace foreshock::model
+}  // namespace foreshock::notify

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "foreshock/v1/query.pb.h"
 
-namespace foreshock::model {
+namespace foreshock::notify {
 
 enum class Severity { kInfo, kWarning, kCritical };
 
@@ -22,4 +22,4 @@ inline Severity SeverityOrCritical(absl::string_view text) {
 }
 inline Severity SeverityOf(const v1::Alert& alert) { return SeverityOrCritical(alert.severity()); }
 
-}  // namespace foreshock::model
+}  // namespace foreshock::notify

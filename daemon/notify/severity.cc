@@ -1,6 +1,6 @@
-#include "daemon/model/severity.h"
+#include "daemon/notify/severity.h"
 
-namespace foreshock::model {
+namespace foreshock::notify {
 
 std::optional<Severity> ParseSeverity(absl::string_view text) {
   for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kCritical}) {
@@ -21,4 +21,4 @@ absl::string_view SeverityName(Severity severity) {
   return "";
 }
 
-}  // namespace foreshock::model
+}  // namespace foreshock::notify
