@@ -129,45 +129,6 @@ class Planes(PlanesCase):
         self.assertEqual(daemon.stop(), 0, daemon.log_text())
 
 
-class Restart(PlanesCase):
-
-    def gauges(self, daemon, run):
-        """The gauges of the run, with values."""
-        kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", daemon.get("/metrics")[1], re.M))
-        return {name + labels: value for name, labels, value in re.findall(
-            r"^(\w+)({[^}]*}) (\S+)$", daemon.get("/metrics")[1], re.M)
-                if kinds.get(name) == "gauge" and f'run="{run}"' in labels}
-
-    def test_gauges_of_a_run_that_goes_on_outlast_a_kill(self):
-        files = [ROOT / "rules/default.yaml", ROOT / "rules/signatures.yaml"]
-        daemon = self.daemon(rules=files)
-        replay = subprocess.Popen([FORESHOCK, "replay", ROOT / "tests/data/captures/f_router_231.fscap",
-                                   "--run", "live", "--server", daemon.grpc, "--speed", "3000x"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(replay.wait)
-        self.addCleanup(replay.kill)
-        wait_until(lambda: (daemon.metric('foreshock_last_step{run="live"}') or 0) > 600, SECONDS,
-                   "step 600")
-        replay.kill()  # no goodbye: the run goes on
-        wait_until(lambda: daemon.metric('foreshock_run_ranks_connected{run="live"}') == 0 and
-                   daemon.metric("foreshock_queue_items") == 0, SECONDS, "the ranks are gone")
-        before = wait_until(lambda: self.gauges(daemon, "live"), SECONDS, "a page")
-        wait_until(lambda: self.gauges(daemon, "live") == self.gauges(daemon, "live"), SECONDS,
-                   "nothing changes any more")
-        before = self.gauges(daemon, "live")
-        daemon.kill()
-        daemon.start()
-        after = wait_until(lambda: self.gauges(daemon, "live"), SECONDS, "the page of the next")
-        updated = 'foreshock_last_update_timestamp_seconds{run="live"}'
-        self.assertIn(updated, after)
-        # The capture's clock, which is that of its recording.
-        self.assertLess(float(after.pop(updated)), time.time())
-        before.pop(updated)
-        self.assertGreater(len(before), 100)
-        self.assertEqual(after, before)
-        self.assertEqual(daemon.stop(), 0, daemon.log_text())
-
-
 if __name__ == "__main__":
     FORESHOCKD, FORESHOCK = sys.argv[1:3]
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
