@@ -53,7 +53,7 @@ class Page(unittest.TestCase):
         for replay in replays:
             cls.assertEqual(cls(), replay.wait(timeout=120), 0)
         cls.alert = next(alert for alert in cls.api("alerts", run="demo")["alerts"]
-                         if alert["severity"] == "critical")
+                         if alert["rule"] == "low_precision_attention")
 
     @classmethod
     def replay(cls, capture, run, *more):
@@ -300,10 +300,10 @@ class Page(unittest.TestCase):
         replay = self.replay("f_router_231", "live")
         try:
             self.browser.wait_text("main", "router_collapse")
-            self.browser.wait_text(".main-nav .count", "3")
+            self.browser.wait_text(".main-nav .count", "5")
             self.assertIn("New critical alert: router_collapse in run live",
                           self.browser.run("return document.querySelector('[aria-live]').textContent"))
-            self.assertTrue(self.browser.run("return document.title.startsWith('(3)')"))
+            self.assertTrue(self.browser.run("return document.title.startsWith('(5)')"))
             self.assertTrue(self.browser.run("return window.untouched"))
         finally:
             replay.wait(timeout=120)
