@@ -72,6 +72,7 @@ std::vector<Route> Ways(const rules::Condition& condition, const rules::Compiled
   switch (condition.kind) {
     case rules::Condition::Kind::kAlert:
     case rules::Condition::Kind::kHealed:
+    case rules::Condition::Kind::kBrewing:
       if (condition.alert.signature) {
         return Ways(rules.signatures[condition.alert.index]->when, rules);
       }

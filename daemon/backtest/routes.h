@@ -16,7 +16,7 @@ namespace foreshock::backtest {
 using Route = std::vector<size_t>;
 
 // Every way to an alert of at least that severity: a rule that has it, or what a signature asks
-// for. What holds a signature back (`absent`, `for`, `wait`, ...) is not counted on. No route
+// for. What holds a signature back (`score`, `for`, `wait`, ...) is not counted on. No route
 // contains another one. A signature with more than 4 096 ways counts as if each of its rules were
 // enough.
 std::vector<Route> RoutesTo(absl::string_view severity, const rules::CompiledRules& rules);

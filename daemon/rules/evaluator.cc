@@ -205,10 +205,12 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const model::ClosedStep& clos
 void Evaluator::Impl::JudgeSignatures(int64_t step, bool quiet,
                                       std::vector<model::AlertRow>* rows) {
   const AlertsView alerts = View(step);
-  for (SignatureJudge& judge : signatures_) {
-    if (!judge.Judge(alerts)) continue;
+  const Contest contest(alerts);
+  for (size_t i = 0; i < signatures_.size(); ++i) {
+    SignatureJudge& judge = signatures_[i];
+    if (!judge.Judge(alerts, contest, i)) continue;
     if (judge.alert().active) Name(judge.signature().name, &judge.alert());
-    if (!quiet) rows->push_back(RowOf(alerts, &judge));
+    if (!quiet) rows->push_back(RowOf(alerts, contest, i));
   }
 }
 

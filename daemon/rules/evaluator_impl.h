@@ -164,7 +164,8 @@ class Evaluator::Impl {
   }
   void Name(const std::string& rule, LiveAlert* alert) const;
   model::AlertRow RowOf(int64_t step, RuleJudge* judge);
-  model::AlertRow RowOf(const AlertsView& view, SignatureJudge* judge);
+  // Of a signature by its place. `contest`: what else may explain the same.
+  model::AlertRow RowOf(const AlertsView& view, const Contest& contest, size_t signature);
   void Fill(const LiveAlert& live, int64_t step, v1::Alert* alert) const;
 
   const std::string run_;

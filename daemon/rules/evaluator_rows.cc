@@ -21,6 +21,25 @@ void SayFlapping(const RateLimitSpec& limit, v1::Alert* alert) {
                  alert);
 }
 
+// Which other name has evidence in common with this one, or has taken its place.
+void SayOtherNames(const AlertsView& view, const Contest& contest, size_t self, v1::Alert* alert) {
+  const auto name = [&view](size_t i) { return view.signatures[i].signature().name; };
+  const int points = contest.Points(self);
+  if (!view.signatures[self].alert().active) {
+    const std::optional<size_t> better = contest.Better(self, kLead);
+    if (!better.has_value()) return;
+    AppendSentence(absl::StrCat("Better explained by ", name(*better), " (",
+                                contest.Points(*better), " points against ", points, ")."),
+                   alert);
+    return;
+  }
+  const std::optional<size_t> next = contest.NextTo(self, kLead);
+  if (!next.has_value()) return;
+  AppendSentence(absl::StrCat("Also possible: ", name(*next), " (", contest.Points(*next),
+                              " points against ", points, ")."),
+                 alert);
+}
+
 }  // namespace
 
 void Evaluator::Impl::Name(const std::string& rule, LiveAlert* alert) const {
@@ -71,7 +90,9 @@ model::AlertRow Evaluator::Impl::RowOf(int64_t step, RuleJudge* judge) {
   return row;
 }
 
-model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, SignatureJudge* judge) {
+model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, const Contest& contest,
+                                       size_t signature_index) {
+  SignatureJudge* const judge = &signatures_[signature_index];
   const Signature& signature = judge->signature();
   model::AlertRow row;
   v1::Alert* alert = row.mutable_alert();
@@ -82,6 +103,7 @@ model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, SignatureJudge* j
   alert->mutable_labels()->insert(signature.labels.begin(), signature.labels.end());
   const std::string measure = judge->Describe(view, alert);
   WriteTexts(signature.annotations, measure, "", judge->confidence(), alert);
+  SayOtherNames(view, contest, signature_index, alert);
   if (judge->flapping()) SayFlapping(signature.rate_limit, alert);
   rules::AlertState state;
   judge->Save(&state);

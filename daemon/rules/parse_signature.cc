@@ -7,6 +7,7 @@ namespace foreshock::rules {
 namespace {
 
 constexpr int kDepthMax = 8;
+constexpr int kPointsMax = 9;
 
 // Parses the parts of one signature that name alerts.
 class References {
@@ -26,14 +27,13 @@ class References {
     return std::nullopt;
   }
 
-  std::vector<AlertRef> List(const yaml::YamlNode& node, bool rules_only) const {
+  // Rules only.
+  std::vector<AlertRef> List(const yaml::YamlNode& node) const {
     std::vector<AlertRef> refs;
     for (const yaml::YamlNode& item : node.Items()) {
       const std::optional<AlertRef> ref = Alert(item);
       if (!ref.has_value()) continue;
-      if (ref->signature && ref->index == self_) {
-        item.Error("a signature cannot name itself");
-      } else if (ref->signature && rules_only) {
+      if (ref->signature) {
         item.Error("a signature; only alerts of rules are allowed here");
       } else {
         refs.push_back(*ref);
@@ -42,14 +42,35 @@ class References {
     return refs;
   }
 
+  std::vector<Term> Score(const yaml::YamlNode& node) {
+    std::vector<Term> score;
+    std::vector<AlertRef> against;
+    for (const yaml::YamlNode& item : node.Items()) {
+      Term term;
+      term.points = static_cast<int>(item.Require("points").Int({-kPointsMax, kPointsMax}, 1));
+      if (term.points == 0) item.Get("points").Error("0 points say nothing; leave the term out");
+      if (term.points < 0) named_ = &against;
+      term.when = When(item.Require("if"));
+      named_ = &signature_->evidence;
+      score.push_back(std::move(term));
+    }
+    for (const AlertRef ref : against) {
+      const auto& evidence = signature_->evidence;
+      if (std::find(evidence.begin(), evidence.end(), ref) == evidence.end()) {
+        signature_->against.push_back(ref);
+      }
+    }
+    return score;
+  }
+
   Condition When(const yaml::YamlNode& node, int depth = 0) {
     Condition condition;
     if (!node.present()) return condition;
     if (!node.is_map()) {
       if (node.is_list()) {
         node.Error(
-            "a list; an alert, or a map with one of all, any, at_least, same_layer, healed "
-            "is expected");
+            "a list; an alert, or a map with one of all, any, at_least, same_layer, healed, "
+            "brewing is expected");
         return condition;
       }
       condition.alert = Named(node, /*rules_only=*/false);
@@ -64,12 +85,13 @@ class References {
     const yaml::YamlNode at_least = node.Get("at_least");
     const yaml::YamlNode same_layer = node.Get("same_layer");
     const yaml::YamlNode healed = node.Get("healed");
+    const yaml::YamlNode brewing = node.Get("brewing");
     const int given = all.present() + any.present() + at_least.present() + same_layer.present() +
-                      healed.present();
+                      healed.present() + brewing.present();
     if (given != 1) {
       node.Error(absl::StrCat(given,
                               " conditions are given; exactly one of all, any, at_least, "
-                              "same_layer, healed is expected"));
+                              "same_layer, healed, brewing is expected"));
     }
     if (all.present()) {
       condition.kind = Condition::Kind::kAll;
@@ -96,6 +118,9 @@ class References {
       const Length within = ParseLength(node.Require("within"), {.count = 1});
       if (within.in_samples) node.Error("`within` must be in steps");
       condition.within = within.count;
+    } else if (brewing.present()) {
+      condition.kind = Condition::Kind::kBrewing;
+      condition.alert = Named(brewing, /*rules_only=*/true);
     }
     return condition;
   }
@@ -115,9 +140,8 @@ class References {
                             : "only alerts of rules and signatures further up are allowed here");
       return {};
     }
-    auto& evidence = signature_->evidence;
-    if (!ref->signature && std::find(evidence.begin(), evidence.end(), *ref) == evidence.end()) {
-      evidence.push_back(*ref);
+    if (!ref->signature && std::find(named_->begin(), named_->end(), *ref) == named_->end()) {
+      named_->push_back(*ref);
     }
     return *ref;
   }
@@ -125,12 +149,30 @@ class References {
   const AlertNames& names_;
   const size_t self_;
   Signature* const signature_;
+  std::vector<AlertRef>* named_ = &signature_->evidence;  // where the rules of conditions go
 };
 
 int64_t Steps(const yaml::YamlNode& node) {
   const Length length = ParseLength(node, {});
   if (length.in_samples) node.Error("a signature has no samples of its own; write steps");
   return length.count;
+}
+
+// Keys of earlier versions by which one alert hid another.
+void RefuseOld(const yaml::YamlNode& node) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kOld[] = {
+      {"absent",
+       "write what speaks against the name in `score`, as {if: ALERT, points: -2}, and "
+       "let the graver name list what follows from it in `explains`"},
+      {"not_brewing", "write {if: {brewing: ALERT}, points: -2} in `score`"},
+      {"fallback",
+       "give it a `score` of 1 point; a name with as many that stands further up, or "
+       "with more, is told instead where it accounts for the same alerts"}};
+  for (const auto& [key, instead] : kOld) {
+    if (!node.Has(key)) continue;
+    node.Get(key).Error(
+        absl::StrCat("`", key, "` is gone, for one alert must not hide another: ", instead));
+  }
 }
 
 }  // namespace
@@ -141,9 +183,12 @@ Signature ParseSignature(const yaml::YamlNode& node, const AlertNames& names, si
   signature.name = ParseName(node.Require("signature"));
   References references(names, self, &signature);
   signature.when = references.When(node.Require("when"));
-  signature.absent = references.List(node.Get("absent"), /*rules_only=*/false);
-  signature.not_brewing = references.List(node.Get("not_brewing"), /*rules_only=*/true);
-  signature.fallback = node.Get("fallback").Bool(false);
+  signature.score = references.Score(node.Get("score"));
+  signature.explains = references.List(node.Get("explains"));
+  if (!signature.explains.empty() && signature.score.empty()) {
+    node.Get("explains").Error("only a signature with a `score` competes, so only it may explain");
+  }
+  RefuseOld(node);
   signature.window_steps = Steps(node.Get("window"));
   signature.pending_for = ParseLength(node.Get("for"), {});
   signature.keep_firing_for = Steps(node.Get("keep_firing_for"));

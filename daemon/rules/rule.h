@@ -71,9 +71,9 @@ struct AlertRef {
 };
 
 struct Condition {
-  enum class Kind : uint8_t { kAlert, kAll, kAny, kAtLeast, kSameLayer, kHealed };
+  enum class Kind : uint8_t { kAlert, kAll, kAny, kAtLeast, kSameLayer, kHealed, kBrewing };
   Kind kind = Kind::kAlert;
-  AlertRef alert;      // kAlert, kHealed
+  AlertRef alert;      // kAlert, kHealed, kBrewing: breaches in a quorum, firing or not
   int at_least = 1;    // kAtLeast
   int64_t within = 0;  // kHealed: steps from firing to resolved
   std::vector<Condition> of;
@@ -85,6 +85,12 @@ struct Confirmation {
   std::string confidence;
 };
 
+// What speaks for a name, or against it.
+struct Term {
+  Condition when;
+  int points = 0;  // negative: against
+};
+
 struct Signature {
   std::string group;
   std::string name;
@@ -94,10 +100,9 @@ struct Signature {
   std::vector<std::pair<std::string, std::string>> labels;
   Annotations annotations;
   Condition when;
-  std::vector<AlertRef> absent;       // none of these fires when it starts
-  std::vector<AlertRef> not_brewing;  // none of these rules breaches in a quorum when it starts
-  bool fallback = false;              // only while no other signature of warning or above fires
-  int64_t window_steps = 0;           // an alert counts so many steps after it has resolved
+  std::vector<Term> score;         // empty: it does not compete with other names
+  std::vector<AlertRef> explains;  // rules whose alerts follow from this fault
+  int64_t window_steps = 0;        // an alert counts so many steps after it has resolved
   Length pending_for;
   int64_t keep_firing_for = 0;
   RateLimitSpec rate_limit;
@@ -106,7 +111,8 @@ struct Signature {
   AlertRef wait_samples_of;
   int wait_samples = 0;
   std::vector<Confirmation> confirmations;
-  std::vector<AlertRef> evidence;  // every rule that `when` and the confirmations name
+  std::vector<AlertRef> evidence;  // every rule that `when`, confirmations, positive terms name
+  std::vector<AlertRef> against;   // every rule that only negative terms name
   std::string canonical;
 };
 

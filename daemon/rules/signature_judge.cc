@@ -9,79 +9,11 @@
 
 namespace foreshock::rules {
 
-const LiveAlert& AlertsView::Live(AlertRef ref) const {
-  return ref.signature ? signatures[ref.index].alert() : rules[ref.index]->alert();
-}
-
-bool AlertsView::Present(AlertRef ref, int64_t window) const {
-  if (Firing(ref)) return true;
-  if (window <= 0) return false;
-  const std::optional<int64_t> resolved =
-      ref.signature ? signatures[ref.index].last_resolved() : rules[ref.index]->last_resolved();
-  return resolved.has_value() && step >= *resolved && step - *resolved <= window;
-}
-
 namespace {
-
-bool Healed(const Condition& condition, const AlertsView& view) {
-  const RuleJudge& rule = *view.rules[condition.alert.index];
-  return rule.last_resolved() == view.step && rule.last_fired().has_value() &&
-         view.step - *rule.last_fired() <= condition.within;
-}
-
-bool SameLayer(const Condition& condition, const AlertsView& view) {
-  std::vector<uint32_t> common;
-  for (size_t i = 0; i < condition.of.size(); ++i) {
-    const LiveAlert& alert = view.Live(condition.of[i].alert);
-    if (!alert.active) return false;
-    if (i == 0) {
-      common = alert.layers;
-      continue;
-    }
-    std::erase_if(common, [&alert](uint32_t layer) {
-      return std::find(alert.layers.begin(), alert.layers.end(), layer) == alert.layers.end();
-    });
-  }
-  return !common.empty();
-}
 
 void AddAll(const std::vector<uint32_t>& from, std::vector<uint32_t>* to) {
   for (const uint32_t x : from) {
     if (std::find(to->begin(), to->end(), x) == to->end()) to->push_back(x);
-  }
-}
-
-bool Holds(const Condition& condition, const AlertsView& view, int64_t window) {
-  const auto holds = [&](const Condition& c) { return Holds(c, view, window); };
-  const auto& of = condition.of;
-  switch (condition.kind) {
-    case Condition::Kind::kAlert:
-      return view.Present(condition.alert, window);
-    case Condition::Kind::kAll:
-      return std::all_of(of.begin(), of.end(), holds);
-    case Condition::Kind::kAny:
-      return std::any_of(of.begin(), of.end(), holds);
-    case Condition::Kind::kAtLeast:
-      return std::count_if(of.begin(), of.end(), holds) >= condition.at_least;
-    case Condition::Kind::kSameLayer:
-      return SameLayer(condition, view);
-    case Condition::Kind::kHealed:
-      return Healed(condition, view);
-  }
-  return false;
-}
-
-void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window,
-                   std::vector<AlertRef>* out) {
-  if (!condition.of.empty()) {
-    for (const Condition& child : condition.of) PresentAlerts(child, view, window, out);
-    return;
-  }
-  const bool present = condition.kind == Condition::Kind::kHealed
-                           ? Healed(condition, view)
-                           : view.Present(condition.alert, window);
-  if (present && std::find(out->begin(), out->end(), condition.alert) == out->end()) {
-    out->push_back(condition.alert);
   }
 }
 
@@ -101,33 +33,19 @@ bool SignatureJudge::Waits(const AlertsView& view) const {
 
 bool SignatureJudge::MayStart(const AlertsView& view) const {
   const Signature& signature = *signature_;
-  const auto firing = [&view](AlertRef ref) { return view.Firing(ref); };
-  const auto brewing = [&view](AlertRef ref) { return view.rules[ref.index]->Brewing(); };
-  if (!Holds(signature.when, view, signature.window_steps) ||
-      std::any_of(signature.absent.begin(), signature.absent.end(), firing) ||
-      std::any_of(signature.not_brewing.begin(), signature.not_brewing.end(), brewing)) {
+  if (!Holds(signature.when, view, signature.window_steps)) return false;
+  if (signature.attempt_start_steps == 0) return true;
+  if (!view.resumed || view.step - view.attempt_start >= signature.attempt_start_steps) {
     return false;
   }
-  if (signature.attempt_start_steps > 0) {
-    if (!view.resumed || view.step - view.attempt_start >= signature.attempt_start_steps) {
-      return false;
-    }
-    // What fires since before the resume says nothing of it.
-    const std::vector<AlertRef> present = Present(view);
-    if (std::none_of(present.begin(), present.end(),
-                     [&view](AlertRef ref) { return view.Live(ref).attempt == view.attempt; })) {
-      return false;
-    }
-  }
-  if (!signature.fallback) return true;
-  return std::all_of(
-      view.signatures.begin(), view.signatures.end(), [this](const SignatureJudge& other) {
-        return &other == this || !other.alert().active || SeverityRank(other.severity()) == 0;
-      });
+  // What fires since before the resume says nothing of it.
+  const std::vector<AlertRef> present = Present(view);
+  return std::any_of(present.begin(), present.end(),
+                     [&view](AlertRef ref) { return view.Live(ref).attempt == view.attempt; });
 }
 
-bool SignatureJudge::Starts(const AlertsView& view) {
-  if (!MayStart(view)) {
+bool SignatureJudge::Starts(const AlertsView& view, bool told_instead) {
+  if (told_instead || !MayStart(view)) {
     since_.reset();
     return false;
   }
@@ -188,7 +106,7 @@ bool SignatureJudge::Collect(const AlertsView& view) {
     speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
-  for (const AlertRef ref : signature_->absent) evidence.push_back(view.Firing(ref));
+  for (const AlertRef ref : signature_->against) evidence.push_back(view.Firing(ref));
   if (layers.empty()) {
     // Evidence without a layer, such as the learning rate, concerns all of them.
     all_layers = ranks.empty() && speaks_of_layers;
@@ -204,19 +122,9 @@ bool SignatureJudge::Collect(const AlertsView& view) {
   return changed;
 }
 
-// A fallback gives way to a signature that names the fault.
-bool SignatureJudge::Superseded(const AlertsView& view) const {
-  return signature_->fallback && std::any_of(view.signatures.begin(), view.signatures.end(),
-                                             [this](const SignatureJudge& other) {
-                                               return &other != this && other.alert().active &&
-                                                      !other.signature().fallback &&
-                                                      SeverityRank(other.severity()) > 0;
-                                             });
-}
-
-bool SignatureJudge::Judge(const AlertsView& view) {
+bool SignatureJudge::Judge(const AlertsView& view, const Contest& contest, size_t self) {
   if (!alert_.active) {
-    if (!Starts(view)) return false;
+    if (!Starts(view, !contest.Eligible(self) || contest.Better(self).has_value())) return false;
     Start(view);
     return true;
   }
@@ -227,7 +135,7 @@ bool SignatureJudge::Judge(const AlertsView& view) {
   }
   const bool over = !present && view.step - held_step_ >= signature_->keep_firing_for &&
                     !limit_.Holds(signature_->rate_limit, view.step);
-  if (over || Superseded(view)) {
+  if (over || contest.Better(self, kLead).has_value()) {
     alert_.active = false;
     since_.reset();
     last_resolved_ = view.step;
@@ -317,10 +225,7 @@ void SignatureJudge::AddEvidence(const AlertsView& view, v1::Alert* out) const {
   };
   const std::vector<AlertRef>& wanted = signature_->evidence;
   for (const AlertRef ref : wanted) add(ref, /*wanted=*/true);
-  for (const AlertRef ref : signature_->absent) {
-    const bool listed = std::find(wanted.begin(), wanted.end(), ref) != wanted.end();
-    if (!ref.signature && !listed) add(ref, /*wanted=*/false);
-  }
+  for (const AlertRef ref : signature_->against) add(ref, /*wanted=*/false);
   std::stable_sort(moved.begin(), moved.end(), [](const v1::Evidence& a, const v1::Evidence& b) {
     return a.step() < b.step();
   });

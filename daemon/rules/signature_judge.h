@@ -1,6 +1,7 @@
 // One signature against a run: which alerts must fire, which must not, when it starts and ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,28 +10,12 @@
 #include <vector>
 
 #include "daemon/base/archive.h"
+#include "daemon/rules/condition.h"
+#include "daemon/rules/contest.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 
 namespace foreshock::rules {
-
-class SignatureJudge;
-
-// The alerts as a signature sees them at one step. Signatures further down in the file are seen as
-// they were after the previous step.
-struct AlertsView {
-  const std::vector<std::unique_ptr<RuleJudge>>& rules;
-  const std::vector<SignatureJudge>& signatures;
-  int64_t step = 0;
-  int64_t attempt_start = 0;
-  uint32_t attempt = 0;
-  bool resumed = false;  // the attempt has a parent
-
-  const LiveAlert& Live(AlertRef ref) const;
-  bool Firing(AlertRef ref) const { return Live(ref).active; }
-  // Firing, or resolved at most `window` steps ago.
-  bool Present(AlertRef ref, int64_t window) const;
-};
 
 // Thread-compatible.
 class SignatureJudge {
@@ -42,8 +27,9 @@ class SignatureJudge {
   // The same signature in a set where the alerts that it names have other places.
   void Rebind(std::shared_ptr<const Signature> signature) { signature_ = std::move(signature); }
 
-  // True when it began, ended, or its severity, layers, ranks or evidence changed.
-  bool Judge(const AlertsView& view);
+  // `self`: its place among the signatures. True when it began, ended, or its severity, layers,
+  // ranks or evidence changed.
+  bool Judge(const AlertsView& view, const Contest& contest, size_t self);
 
   void Silence();
   void Resume(int64_t step);  // a new attempt: what was only waiting is forgotten
@@ -67,10 +53,9 @@ class SignatureJudge {
   }
 
  private:
-  bool Starts(const AlertsView& view);
+  bool Starts(const AlertsView& view, bool told_instead);
   // Whether all conditions to start hold, but for `for` and `wait`.
   bool MayStart(const AlertsView& view) const;
-  bool Superseded(const AlertsView& view) const;
   bool Waits(const AlertsView& view) const;
   void Start(const AlertsView& view);
   bool Confirm(const AlertsView& view);
@@ -83,7 +68,7 @@ class SignatureJudge {
   RateLimit limit_;
   std::string severity_;
   std::string confidence_;
-  std::vector<bool> evidence_;    // which alerts of signature.evidence and .absent fire
+  std::vector<bool> evidence_;    // which alerts of signature.evidence and .against fire
   std::optional<int64_t> since_;  // all but `for` and `wait` holds since
   int64_t samples_since_ = 0;     // of the alerts that make it hold
   int64_t waited_samples_ = 0;

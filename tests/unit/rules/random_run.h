@@ -121,7 +121,7 @@ groups:
 signatures:
   - signature: both
     when: {any: [level, {all: [drop, anchored]}]}
-    absent: [nonfinite]
+    score: [{if: level, points: 1}, {if: {all: [drop, anchored]}, points: 1}, {if: nonfinite, points: -2}]
     keep_firing_for: 5 steps
     for: 2 samples
     rate_limit: {starts: 3, in: 100 steps}
@@ -133,7 +133,7 @@ signatures:
   - signature: other
     when: {any: [z, quiet]}
     for: 3 steps
-    fallback: true
+    score: [{if: {any: [z, quiet]}, points: 1}]
     labels: {severity: warning, fault: unknown}
 )";
 

@@ -164,8 +164,8 @@ std::string KnownMemory() {
 TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   EXPECT_EQ(static_cast<int>(memory[0]), 3);
-  EXPECT_EQ(memory.size(), 15222u);
-  EXPECT_EQ(base::StableHash(memory), 8562700941600024325u);
+  EXPECT_EQ(memory.size(), 15223u);
+  EXPECT_EQ(base::StableHash(memory), 16046916710713271022u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

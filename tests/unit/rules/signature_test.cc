@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Rules a, b, c fire while train.a, train.b, train.c are above 1; p per layer.
 std::string Set(const std::string& signatures) {
@@ -108,16 +109,16 @@ TEST(SignatureTest, Conditions) {
   }
 }
 
-TEST(SignatureTest, AbsentHoldsOnlyTheStartBack) {
-  SignatureRun run(Set(Signature("s", "when: a, absent: [b]")));
+TEST(SignatureTest, PointsAgainstHoldOnlyTheStartBack) {
+  SignatureRun run(
+      Set(Signature("s", "when: a, score: [{if: a, points: 2}, {if: b, points: -2}]")));
   run.Play({"ab", "ab", "a", "ab", "ab", "b"});
   // The second row is the evidence against it that came later.
   EXPECT_THAT(run.Said(), ElementsAre("2 s firing", "3 s firing", "5 s resolved"));
 }
 
 TEST(SignatureTest, EarlierSignaturesOfTheSamePassCount) {
-  SignatureRun run(Set(Signature("s", "when: a") + Signature("t", "when: a, absent: [s]") +
-                       Signature("u", "when: {all: [s, b]}")));
+  SignatureRun run(Set(Signature("s", "when: a") + Signature("u", "when: {all: [s, b]}")));
   run.Play({"a", "ab"});
   EXPECT_THAT(run.Said(), ElementsAre("0 s firing", "1 u firing"));
 }
@@ -167,13 +168,66 @@ TEST(SignatureTest, WaitsForAnotherRulesSamples) {
   EXPECT_THAT(slow.Said(), ElementsAre("2 s firing"));
 }
 
-TEST(SignatureTest, FallbackGivesWayToANamedFault) {
-  SignatureRun run(Set(Signature("named", "when: b") + Signature("note", "when: c", "info") +
-                       Signature("fallback", "when: a, fallback: true")));
-  run.Play({"ac", "abc", "ac"});
-  EXPECT_THAT(run.Said(),
-              ElementsAre("0 note firing", "0 fallback firing", "1 named firing",
-                          "1 fallback resolved", "2 named resolved", "2 fallback firing"));
+// A name of one alert that is worth `points`.
+std::string Name(const std::string& name, const std::string& alert, int points,
+                 const std::string& more = "") {
+  return Signature(name, absl::StrCat("when: ", alert, ", score: [{if: ", alert,
+                                      ", points: ", points, "}]", more));
+}
+
+TEST(SignatureTest, ABetterExplanationIsToldInstead) {
+  SignatureRun run(Set(Name("weak", "a", 1) + Name("strong", "b", 2, ", explains: [a]")));
+  run.Play({"a", "ab", "a"});
+  // A lead of one leaves the older name beside the new one.
+  EXPECT_THAT(run.Said(), ElementsAre("0 weak firing", "1 strong firing", "2 strong resolved"));
+  SignatureRun first(Set(Name("weak", "a", 1) + Name("strong", "b", 2, ", explains: [a]")));
+  first.Play({"ab", "ab", "a"});
+  EXPECT_THAT(first.Said(), ElementsAre("0 strong firing", "2 weak firing", "2 strong resolved"));
+}
+
+TEST(SignatureTest, WhatNobodyElseExplainsIsToldBeside) {
+  SignatureRun run(Set(Name("weak", "a", 1) + Name("strong", "b", 9)));
+  run.Play({"b", "ab"});
+  EXPECT_THAT(run.Said(), ElementsAre("0 strong firing", "1 weak firing"));
+}
+
+TEST(SignatureTest, ALeadOfTwoPointsEndsTheOlderName) {
+  SignatureRun run(Set(Name("weak", "a", 1) + Name("strong", "b", 3, ", explains: [a]")));
+  run.Play({"a", "ab", "ab", "a"});
+  EXPECT_THAT(run.Said(), ElementsAre("0 weak firing", "1 weak resolved", "1 strong firing",
+                                      "3 weak firing", "3 strong resolved"));
+  for (const model::AlertRow& row : run.rows) {
+    if (row.alert().rule() != "weak" || row.alert().state() != v1::ALERT_STATE_RESOLVED) continue;
+    EXPECT_THAT(row.alert().description(),
+                HasSubstr("Better explained by strong (3 points against 1)."));
+  }
+}
+
+TEST(SignatureTest, OfEqualNamesTheFirstIsToldAndNamesTheOther) {
+  SignatureRun run(Set(Name("first", "a", 2) + Name("second", "a", 2)));
+  run.Play({"a"});
+  EXPECT_THAT(run.Said(), ElementsAre("0 first firing"));
+  EXPECT_THAT(run.Last().description(), HasSubstr("Also possible: second (2 points against 2)."));
+  SignatureRun clear(Set(Name("first", "a", 5) + Name("second", "a", 2)));
+  clear.Play({"a"});
+  EXPECT_THAT(clear.Last().description(), Not(HasSubstr("Also possible")));
+}
+
+TEST(SignatureTest, WithoutPointsNothingIsTold) {
+  SignatureRun run(Set(Signature("s", "when: a, score: [{if: b, points: 1}]")));
+  run.Play({"a", "ab"});
+  EXPECT_THAT(run.Said(), ElementsAre("1 s firing"));
+}
+
+TEST(SignatureTest, BrewingIsABreachThatDoesNotFireYet) {
+  std::string set = Set(
+      Signature("s", "when: a, score: [{if: a, points: 2}, {if: {brewing: slow}, points: -2}]"));
+  const std::string rule =
+      "      - {alert: slow, indicator: train.b, threshold: {above: 1}, hits: 3 of 3}\n";
+  set.insert(set.find("signatures:"), rule);
+  SignatureRun run(set);
+  run.Play({"ab", "a"});
+  EXPECT_THAT(run.Said(), ElementsAre("1 s firing"));
 }
 
 TEST(SignatureTest, HealedIsTrueAtTheStepOfTheRecovery) {
@@ -233,7 +287,8 @@ TEST(SignatureTest, LayersAreThoseOfItsAlerts) {
 }
 
 TEST(SignatureTest, EvidenceShowsTheFirstMoversFirstAndWhatDidNotMove) {
-  SignatureRun run(Set(Signature("s", "when: {all: [a, b]}, absent: [c]")));
+  SignatureRun run(Set(Signature(
+      "s", "when: {all: [a, b]}, score: [{if: {all: [a, b]}, points: 2}, {if: c, points: -1}]")));
   run.Play({"", "b", "ab"});
   const v1::Alert& alert = run.Last();
   ASSERT_EQ(alert.evidence_size(), 3);
