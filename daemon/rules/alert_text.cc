@@ -175,6 +175,7 @@ std::string MeasureText(const Rule& rule) {
                          : absl::StrCat(kCombine[static_cast<size_t>(input.combine)], "(",
                                         absl::StrJoin(input.indicators, ", "), ")");
   if (!input.divide_by.empty()) absl::StrAppend(&text, " / ", input.divide_by);
+  if (input.siblings) absl::StrAppend(&text, " / its siblings'");
   return Measured(rule.detector, std::move(text));
 }
 

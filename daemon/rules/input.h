@@ -22,6 +22,8 @@ struct Input {
   // The value is divided by the mean of this run-wide indicator over the steps since the series'
   // previous sample (over the snapshot window for attn.delta*); empty: not divided.
   std::string divide_by;
+  // Then it is divided by the median of its siblings at the same step (siblings.h).
+  bool siblings = false;
   int smooth = 1;  // running median of so many values
   uint32_t flags_not_judged = model::kFlagsNotJudged;
 };

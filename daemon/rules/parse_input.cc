@@ -112,6 +112,16 @@ Input ParseInput(const yaml::YamlNode& node, const Keys& keys) {
                                    " has layers or units; only a run-wide indicator can divide"));
     }
   }
+  const yaml::YamlNode siblings = keys.Get("siblings");
+  input.siblings = siblings.Bool(false);
+  if (input.siblings && input.scope == Input::Scope::kRun) {
+    siblings.Error(
+        "a run-wide value has no siblings; leave `scope: run` out, or write `scope: rank`");
+  }
+  if (input.siblings && RunWide(input.indicators[0]) && input.scope != Input::Scope::kRank) {
+    siblings.Error(
+        absl::StrCat(input.indicators[0], " has no layers; with `scope: rank` ranks are compared"));
+  }
   input.smooth = static_cast<int>(keys.Get("smooth").Get("median").Int({1, 1000}, 1));
   input.flags_not_judged = ParseJudgedFlags(keys.Get("judge_flags"));
   return input;

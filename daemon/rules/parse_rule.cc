@@ -103,10 +103,10 @@ int64_t ParsePromise(const yaml::YamlNode& node) {
 // A band has values as they are sent or computed.
 void CheckReference(const yaml::YamlNode& baseline, const Rule& rule) {
   const Input& input = rule.input;
-  if (input.combine != Input::Combine::kNone || !input.divide_by.empty()) {
+  if (input.combine != Input::Combine::kNone || !input.divide_by.empty() || input.siblings) {
     baseline.Error(
-        "a band knows nothing of `combine` and `divide_by`; they are not allowed with the baseline "
-        "`reference`");
+        "a band knows nothing of `combine`, `divide_by` and `siblings`; they are not allowed with "
+        "the baseline `reference`");
   } else if (rule.baseline.band != nullptr &&
              !rule.baseline.band->Has(input.aggregate, input.indicators[0])) {
     baseline.Error(absl::StrCat("the band has no series of ", input.indicators[0],

@@ -143,6 +143,7 @@ class Translator {
   }
 
   absl::StatusOr<std::string> Value() {
+    if (rule_.input.siblings) return NoGauge("only the daemon sees every layer and rank of a step");
     FORESHOCK_ASSIGN_OR_RETURN(std::string value, Combined());
     const std::string& divide_by = rule_.input.divide_by;
     if (!divide_by.empty()) {

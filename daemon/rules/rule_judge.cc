@@ -108,7 +108,8 @@ bool RuleJudge::Tick(const StepView& view, const ClockView& clock) {
 
 void RuleJudge::TakeOvertaken(int64_t step) {
   // What it was divided or smoothed by is gone.
-  const bool as_it_is = rule_->input.divide_by.empty() && rule_->input.smooth <= 1;
+  const Input& input = rule_->input;
+  const bool as_it_is = input.divide_by.empty() && !input.siblings && input.smooth <= 1;
   for (const size_t index : fed_) {
     Subject& subject = subjects_[index];
     const std::optional<double> value = subject.values.Value(rule_->input);

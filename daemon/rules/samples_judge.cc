@@ -7,7 +7,13 @@
 namespace foreshock::rules {
 
 void SamplesJudge::JudgeStep(const StepView& view) {
-  for (const size_t index : fed()) JudgeSubject(view, &subjects()[index]);
+  taken_.clear();
+  for (const size_t index : fed()) {
+    const std::optional<Taken> taken = Take(view, index);
+    if (taken.has_value()) taken_.push_back(*taken);
+  }
+  if (rule().input.siblings) CompareSiblings();
+  for (const Taken& taken : taken_) Push(view, taken);
 }
 
 std::optional<Baseline> SamplesJudge::GivenBaseline(const StepView& view,
@@ -54,7 +60,8 @@ bool SamplesJudge::CadenceChanged(int64_t interval, Subject* subject) const {
   return again;
 }
 
-void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
+std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size_t index) {
+  Subject* const subject = &subjects()[index];
   const int64_t previous = subject->last_step;
   const bool new_cadence = previous >= 0 && CadenceChanged(view.step - previous, subject);
   subject->last_step = view.step;
@@ -65,14 +72,34 @@ void SamplesJudge::JudgeSubject(const StepView& view, Subject* subject) {
     if (window != view.window_steps.end()) base = view.step - window->second;
   }
   const std::optional<double> value = ValueOf(view, previous, base, subject);
-  if (!value.has_value() || !std::isfinite(*value)) return;
-  if (!rule().judged_in_warm_up && !view.settled) return;
+  if (!value.has_value() || !std::isfinite(*value)) return std::nullopt;
+  if (!rule().judged_in_warm_up && !view.settled) return std::nullopt;
   const bool other_window = subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0;
   if (other_window || new_cadence) subject->judge.Rebase();
   subject->flags = 0;
+  return Taken{.subject = index, .base = base, .value = *value};
+}
+
+// Those without enough siblings are not judged.
+void SamplesJudge::CompareSiblings() {
+  siblings_.Clear();
+  for (const Taken& taken : taken_) siblings_.Add(subjects()[taken.subject].series, taken.value);
+  size_t kept = 0;
+  for (Taken& taken : taken_) {
+    const std::optional<double> ratio =
+        siblings_.Ratio(subjects()[taken.subject].series, taken.value);
+    if (!ratio.has_value()) continue;
+    taken.value = *ratio;
+    taken_[kept++] = taken;
+  }
+  taken_.resize(kept);
+}
+
+void SamplesJudge::Push(const StepView& view, const Taken& taken) {
+  Subject& subject = subjects()[taken.subject];
   // A smoothed value reflects all that it is the median of.
-  const int64_t smoothed_base = base - (rule().input.smooth - 1);
-  Note(subject->judge.Push(view.step, smoothed_base, *value, GivenBaseline(view, *subject)));
+  const int64_t base = taken.base - (rule().input.smooth - 1);
+  Note(subject.judge.Push(view.step, base, taken.value, GivenBaseline(view, subject)));
 }
 
 }  // namespace foreshock::rules

@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "daemon/rules/rule_judge.h"
+#include "daemon/rules/siblings.h"
 
 namespace foreshock::rules {
 
@@ -16,6 +18,12 @@ class SamplesJudge : public RuleJudge {
   void JudgeStep(const StepView& view) override;
 
  private:
+  struct Taken {
+    size_t subject;
+    int64_t base;  // the last step that the value does not reflect
+    double value;
+  };
+
   // The value that the rule judges, where this step has one. `previous`: the step of the sample
   // before, -1: none; `base`: the last step that the value does not reflect.
   std::optional<double> ValueOf(const StepView& view, int64_t previous, int64_t base,
@@ -23,7 +31,13 @@ class SamplesJudge : public RuleJudge {
   // The baseline that does not come from the series' own samples.
   std::optional<Baseline> GivenBaseline(const StepView& view, const Subject& subject) const;
   bool CadenceChanged(int64_t interval, Subject* subject) const;
-  void JudgeSubject(const StepView& view, Subject* subject);
+  // The subject's value at this step, if it is one to judge.
+  std::optional<Taken> Take(const StepView& view, size_t index);
+  void CompareSiblings();
+  void Push(const StepView& view, const Taken& taken);
+
+  std::vector<Taken> taken_;  // of one step; kept for its memory
+  Siblings siblings_;
 };
 
 }  // namespace foreshock::rules

@@ -112,11 +112,12 @@ TEST(RuleSetTest, EveryFaultHasASignatureARunbookAndAStatedConfidence) {
                                         signature.annotations.runbook))
         << signature.annotations.runbook;
   }
-  EXPECT_THAT(faults, ::testing::UnorderedElementsAre(
-                          "low_precision_attention", "learning_rate_too_high", "combined",
-                          "logit_growth", "router_collapse", "dead_experts", "nonfinite_rank",
-                          "data_batch", "optimizer_fault", "resume_fault", "actor_update_omitted",
-                          "train_infer_mismatch", "reward_collapse", "hang", "unknown"));
+  EXPECT_THAT(faults,
+              ::testing::UnorderedElementsAre(
+                  "low_precision_attention", "learning_rate_too_high", "combined", "logit_growth",
+                  "router_collapse", "dead_experts", "nonfinite_rank", "data_batch",
+                  "optimizer_fault", "resume_fault", "actor_update_omitted", "train_infer_mismatch",
+                  "reward_collapse", "hang", "rank_outlier", "unknown"));
   const std::string text = ReadFile(file);
   const auto count = [&text](const std::string& line) {
     size_t n = 0;
