@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/status_macros.h"
+#include "daemon/notify/delivery.h"
 #include "daemon/notify/log_notifier.h"
 #include "daemon/notify/make_notifier.h"
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/store/bytes.h"
 #include "daemon/store/int_column.h"
 #include "daemon/store/row_codec.h"
@@ -274,6 +276,9 @@ void PutDoubleOf(double value, std::string* out) {
   PutFixed(std::bit_cast<uint64_t>(value), 8, out);
 }
 
+// A column that ends where a good one would, and whose predictor does not exist.
+constexpr absl::string_view kNoColumn("\x09\0\0", 3);
+
 // 512 points of the value 3 in the window of step 1000, with a summary.
 struct PointsRow {
   uint8_t kind = 1;
@@ -327,6 +332,7 @@ TEST(ChunkCodecTest, RefusesRowsOfPointsThatCannotBe) {
       {"another last step", [](PointsRow* row) { row->length = 512; }, false},
       {"flags above 32 bits", [](PointsRow* row) { row->all_flags = kU32Max + 1; }, true},
       {"min is no number", [](PointsRow* row) { row->min = std::nan(""); }, true},
+      {"min is infinite", [](PointsRow* row) { row->min = -kInfinity; }, true},
       {"max is infinite", [](PointsRow* row) { row->max = kInfinity; }, true},
       {"sum is infinite", [](PointsRow* row) { row->sum = -kInfinity; }, true},
       {"last is no number", [](PointsRow* row) { row->last = std::nan(""); }, true},
@@ -356,6 +362,22 @@ TEST(ChunkCodecTest, RefusesRowsOfPointsThatCannotBe) {
   }
 }
 
+// The varint that ends at `at`, one byte longer than it need be.
+std::string WithLongVarint(std::string row, size_t at) {
+  row[at] = static_cast<char>(row[at] | 0x80);
+  return row.insert(at + 1, 1, '\0');
+}
+
+TEST(ChunkCodecTest, RefusesVarintsThatAreNotInTheirShortestForm) {
+  const std::string row = PointsRow().Bytes();
+  for (const size_t at : {2, 3, 5, 6}) {  // count, offset, length, flags
+    std::vector<ChunkPoint> points;
+    ChunkSummary summary;
+    EXPECT_FALSE(DecodeChunk(WithLongVarint(row, at), 1000, &points)) << at;
+    EXPECT_FALSE(DecodeChunkSummary(WithLongVarint(row, at), 1000, &summary)) << at;
+  }
+}
+
 TEST(ChunkCodecTest, TheSummaryIsReadWithoutThePoints) {
   PointsRow row;
   row.length = 700;
@@ -378,14 +400,26 @@ struct PartsRow {
   std::vector<int64_t> counts = {10, 1};
   std::vector<int64_t> flags = {0, 64};
   std::vector<double> mins = {-1, 5}, maxima = {4, 5}, means = {2, 5}, lasts = {3, 5};
+  int broken = -1;  // the number of a column that is none
   std::string rest;
 
   std::string Bytes() const {
     std::string row;
+    int number = 0;
     PutHeadOf(kind, more_rows, offset, &row);
-    for (const auto* column : {&steps, &lengths, &counts, &flags}) PutColumn(*column, &row);
+    for (const auto* column : {&steps, &lengths, &counts, &flags}) {
+      if (number++ == broken) {
+        absl::StrAppend(&row, kNoColumn);
+      } else {
+        PutColumn(*column, &row);
+      }
+    }
     for (const auto* column : {&mins, &maxima, &means, &lasts}) {
-      PutValues(model::Storage::kF64, *column, &row);
+      if (number++ == broken) {
+        row += absl::StrCat("\x06", kNoColumn);  // whole numbers
+      } else {
+        PutValues(model::Storage::kF64, *column, &row);
+      }
     }
     return row + rest;
   }
@@ -400,7 +434,26 @@ TEST(ChunkCodecTest, ADownsampledRowIsAsItsPageSays) {
   EXPECT_THAT(back, ElementsAreArray(parts));
 }
 
+TEST(ChunkCodecTest, MeansOfFloatsAreFloats) {
+  const std::vector<ChunkSummary> parts = {{3, 4, 9, 1, 2, 4, 1, 0}};
+  std::vector<ChunkSummary> back;
+  const std::string floats = EncodeDownsampled(model::Storage::kF32, 0, parts);
+  ASSERT_TRUE(DecodeDownsampled(floats, 0, &back));
+  EXPECT_EQ(back[0].sum, 3 * static_cast<double>(static_cast<float>(4.0 / 3)));
+  back.clear();
+  ASSERT_TRUE(DecodeDownsampled(EncodeDownsampled(model::Storage::kI64, 0, parts), 0, &back));
+  EXPECT_EQ(back[0].sum, 3 * (4.0 / 3)) << "a mean of whole numbers is a double";
+}
+
+TEST(ChunkCodecTest, APartThatIsLongerThanAllStepsIsRefused) {
+  PartsRow row;
+  row.lengths[0] = std::numeric_limits<int64_t>::min();  // added to a step it wraps to a later one
+  std::vector<ChunkSummary> parts;
+  EXPECT_FALSE(DecodeDownsampled(row.Bytes(), std::numeric_limits<int64_t>::min(), &parts));
+}
+
 TEST(ChunkCodecTest, RefusesDownsampledRowsThatCannotBe) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const struct {
     const char* why;
     void (*damage)(PartsRow*);
@@ -418,6 +471,18 @@ TEST(ChunkCodecTest, RefusesDownsampledRowsThatCannotBe) {
       {"min above max", [](PartsRow* row) { row->mins[0] = 4.5; }},
       {"a mean below min", [](PartsRow* row) { row->means[0] = -1.5; }},
       {"a mean above max", [](PartsRow* row) { row->means[0] = 4.5; }},
+      {"a min that is infinite", [](PartsRow* row) { row->mins[0] = -kInfinity; }},
+      {"a max that is infinite", [](PartsRow* row) { row->maxima[0] = kInfinity; }},
+      {"a mean that is no number", [](PartsRow* row) { row->means[0] = std::nan(""); }},
+      {"a last that is infinite", [](PartsRow* row) { row->lasts[0] = kInfinity; }},
+      {"no steps", [](PartsRow* row) { row->broken = 0; }},
+      {"no lengths", [](PartsRow* row) { row->broken = 1; }},
+      {"no counts", [](PartsRow* row) { row->broken = 2; }},
+      {"no flags", [](PartsRow* row) { row->broken = 3; }},
+      {"no minima", [](PartsRow* row) { row->broken = 4; }},
+      {"no maxima", [](PartsRow* row) { row->broken = 5; }},
+      {"no means", [](PartsRow* row) { row->broken = 6; }},
+      {"no lasts", [](PartsRow* row) { row->broken = 7; }},
       {"bytes left over", [](PartsRow* row) { row->rest = '\0'; }},
   };
   for (const auto& [why, damage] : kBad) {
@@ -451,6 +516,7 @@ TEST(ChunkCodecTest, NeighboursJoinToWhatAllTheirPointsHaveInCommon) {
   const std::vector<ChunkPoint> points = {{3, 2, 1}, {4, -1, 0}, {9, 7, 4}, {12, 3, 8}};
   const absl::Span<const ChunkPoint> all = points;
   EXPECT_EQ(Summarise(all), (ChunkSummary{4, 3, 12, -1, 7, 11, 3, 13}));
+  EXPECT_EQ(Summarise(all.subspan(1, 1)), (ChunkSummary{1, 4, 4, -1, -1, -1, -1, 0}));
   for (size_t cut = 1; cut < points.size(); ++cut) {
     EXPECT_EQ(Join({Summarise(all.first(cut)), Summarise(all.subspan(cut))}), Summarise(all));
   }
@@ -467,12 +533,20 @@ struct StepsRow {
   std::vector<int64_t> tokens = {7, -1};
   std::vector<int64_t> ranks = {2, kU32Max};
   std::vector<int64_t> bits = {0, 7};
+  int broken = -1;  // the number of a column that is none
   std::string rest;
 
   std::string Bytes() const {
     std::string row;
+    int number = 0;
     PutHeadOf(kind, more_rows, offset, &row);
-    for (const auto* column : {&steps, &times, &tokens, &ranks, &bits}) PutColumn(*column, &row);
+    for (const auto* column : {&steps, &times, &tokens, &ranks, &bits}) {
+      if (number++ == broken) {
+        absl::StrAppend(&row, kNoColumn);
+      } else {
+        PutColumn(*column, &row);
+      }
+    }
     return row + rest;
   }
 };
@@ -503,6 +577,11 @@ TEST(ChunkCodecTest, RefusesRowsOfStepsThatCannotBe) {
       {"ranks above 32 bits", [](StepsRow* row) { row->ranks[0] = int64_t{kU32Max} + 1; }},
       {"a fourth bit", [](StepsRow* row) { row->bits[0] = 8; }},
       {"negative bits", [](StepsRow* row) { row->bits[0] = -1; }},
+      {"no steps", [](StepsRow* row) { row->broken = 0; }},
+      {"no times", [](StepsRow* row) { row->broken = 1; }},
+      {"no tokens", [](StepsRow* row) { row->broken = 2; }},
+      {"no ranks", [](StepsRow* row) { row->broken = 3; }},
+      {"no bits", [](StepsRow* row) { row->broken = 4; }},
       {"bytes left over", [](StepsRow* row) { row->rest = '\0'; }},
   };
   for (const auto& [why, damage] : kBad) {
