@@ -35,9 +35,9 @@ class BestSoFar {
   // A new attempt begins at `step`: bests of later steps are forgotten.
   void Resume(int64_t step);
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&rows_, &newest_, &means_, &noises_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(rows_, newest_, means_, noises_);
   }
 
  private:
@@ -50,9 +50,9 @@ class BestSoFar {
     Change change;
     std::deque<std::pair<int64_t, double>> bests;  // step and value, improving, at most kBestsMax
 
-    template <typename Archive>
-    void Fields(Archive* archive) {
-      archive->Take(&sum, &peak, &looks, &largest, &change, &bests);
+    template <typename A>
+    void serialize(A& archive) {
+      archive(sum, peak, looks, largest, change, bests);
     }
   };
 

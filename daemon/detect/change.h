@@ -39,9 +39,9 @@ struct Change {
   double limit = 0;  // `now` would have to be here to be told; between `before` and it is well
   double noise = 0;  // one spread, in the unit of the series (log: of its logarithm)
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&known, &lasts, &before_step, &before, &now, &limit, &noise);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(known, lasts, before_step, before, now, limit, noise);
   }
 };
 

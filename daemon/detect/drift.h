@@ -30,9 +30,9 @@ class Drift {
   void Reset() { *this = Drift(limits_); }
   void Resume(int64_t step);
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&ladder_, &scales_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(ladder_, scales_);
   }
 
  private:
@@ -46,9 +46,9 @@ class Drift {
     int64_t count = 0;
     Change change;
 
-    template <typename Archive>
-    void Fields(Archive* archive) {
-      archive->Take(&newest, &rises, &largest, &count, &change);
+    template <typename A>
+    void serialize(A& archive) {
+      archive(newest, rises, largest, count, change);
     }
   };
 

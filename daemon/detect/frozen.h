@@ -31,10 +31,10 @@ class Frozen {
   void Reset() { *this = Frozen(rows_, at_); }
   void Resume(int64_t) { equal_ = 1; }
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&newest_, &last_change_step_, &seen_, &changed_, &at_before_, &equal_, &others_,
-                  &first_, &firsts_, &lasts_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(newest_, last_change_step_, seen_, changed_, at_before_, equal_, others_, first_,
+            firsts_, lasts_);
   }
 
  private:

@@ -24,9 +24,9 @@ struct Rung {
   int64_t last_step = 0;
   double value = 0;
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&first_step, &last_step, &value);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(first_step, last_step, value);
   }
 };
 
@@ -51,9 +51,9 @@ class Ladder {
     for (Open& open : open_) open.count = 0;
   }
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&open_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(open_);
   }
 
  private:
@@ -62,9 +62,9 @@ class Ladder {
     Rungs rungs;
     uint8_t count = 0;
 
-    template <typename Archive>
-    void Fields(Archive* archive) {
-      archive->Take(&rungs, &count);
+    template <typename A>
+    void serialize(A& archive) {
+      archive(rungs, count);
       count = std::min<uint8_t>(count, kFold - 1);
     }
   };

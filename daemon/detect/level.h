@@ -29,9 +29,9 @@ class Level {
   void Reset();
   void Resume(int64_t step);
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&ladder_, &scales_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(ladder_, scales_);
   }
 
  private:

@@ -39,9 +39,9 @@ class LocalLevel {
   void DropFrom(int64_t step);
   void Reset() { *this = LocalLevel(); }
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&values_, &steps_, &noise_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(values_, steps_, noise_);
     Changed();
   }
 

@@ -26,9 +26,9 @@ class Noise {
   double Widened() const;
   int64_t count() const { return count_; }
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&mean_, &recent_, &lasting_, &product_, &last_, &count_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(mean_, recent_, lasting_, product_, last_, count_);
   }
 
  private:

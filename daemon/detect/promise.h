@@ -31,9 +31,9 @@ class Promise {
   double p0() const;
   void Reset() { *this = Promise(level_, 0, 0); }
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&sums_, &blocks_, &held_, &reached_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(sums_, blocks_, held_, reached_);
   }
 
  private:

@@ -31,9 +31,9 @@ class Shift {
   // A new attempt begins at `step`: later steps are no past, a jump that began in them is none.
   void Resume(int64_t step);
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&level_, &suspects_, &newest_, &change_, &sum_, &peak_, &last_step_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(level_, suspects_, newest_, change_, sum_, peak_, last_step_);
   }
 
  private:

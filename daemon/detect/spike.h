@@ -26,9 +26,9 @@ class Spike {
   void Reset() { *this = Spike(limits_); }
   void Resume(int64_t step);
 
-  template <typename Archive>
-  void Fields(Archive* archive) {
-    archive->Take(&level_, &beyond_, &change_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(level_, beyond_, change_);
   }
 
  private:

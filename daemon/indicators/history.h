@@ -1,8 +1,8 @@
 // What some indicators need of earlier steps of the attempt: the last losses and gradient norms
 // (spike scores) and the last steps of expert counts (dead experts). One per (run, attempt).
 //
-// Finish feeds it. After a restart it goes on from what it remembered (Fields), or is rebuilt from
-// stored points by the same calls, in step order, before the first new step:
+// Finish feeds it. After a restart it goes on from what it remembered (serialize), or is rebuilt
+// from stored points by the same calls, in step order, before the first new step:
 //
 //   History history;
 //   for (const Point& p : last 1 100 points of train.loss) history.ObserveScalar("loss", p.step,
@@ -27,7 +27,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "daemon/base/archive.h"
 
 namespace foreshock::indicators {
 
@@ -68,8 +67,9 @@ class History {
   std::optional<double> DeadFraction(uint32_t layer) const;
 
   // Between two steps.
-  void Fields(base::Archive* archive) {
-    archive->Take(&loss_, &grad_norm_, &judged_, &spikes_, &last_time_, &in_spike_, &load_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(loss_, grad_norm_, judged_, spikes_, last_time_, in_spike_, load_);
   }
 
  private:
@@ -78,26 +78,38 @@ class History {
     std::deque<double> raw;       // at most 5, oldest first
     std::deque<double> smoothed;  // at most 21: the last one is judged against the others
 
-    void Fields(base::Archive* archive) { archive->Take(&last_step, &raw, &smoothed); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(last_step, raw, smoothed);
+    }
   };
   struct Judged {
     int64_t step = 0;
     bool spike_begins = false;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &spike_begins); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, spike_begins);
+    }
   };
   struct LoadBlock {
     int64_t first_step = 0;  // multiple of 10
     std::vector<double> counts;
 
-    void Fields(base::Archive* archive) { archive->Take(&first_step, &counts); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(first_step, counts);
+    }
   };
   struct LoadWindow {
     int64_t first_step = 0;
     int64_t last_step = -1;
     std::deque<LoadBlock> blocks;
 
-    void Fields(base::Archive* archive) { archive->Take(&first_step, &last_step, &blocks); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(first_step, last_step, blocks);
+    }
   };
 
   const ScalarWindow* WindowOf(absl::string_view name) const;

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kHistorySteps = 300;
 // Names the form of a remembered History. A restart that finds another one reads it back from
 // points.
-constexpr uint32_t kHistoryVersion = 1;
+constexpr uint32_t kHistoryVersion = 2;
 // A run whose rules remember more is judged from its start after a restart: a row larger than the
 // store's write buffer would hold up the writes behind it.
 constexpr size_t kMemoryBytesMax = 16u << 20;
@@ -50,8 +50,7 @@ void ObserveHistory(const model::ClosedStep& step, const v1::ModelShape& model,
 std::string RememberHistory(indicators::History* history) {
   uint32_t version = kHistoryVersion;
   base::Archive archive;
-  archive.Take(&version);
-  history->Fields(&archive);
+  archive.Take(&version, history);
   return archive.bytes();
 }
 
@@ -65,9 +64,66 @@ std::optional<indicators::History> RecallHistory(absl::string_view bytes) {
   base::Archive archive(bytes);
   archive.Take(&version);
   if (version != kHistoryVersion) return std::nullopt;
-  history.Fields(&archive);
+  archive.Take(&history);
   return archive.AtEnd() ? std::optional(std::move(history)) : std::nullopt;
 }
+
+void DeclarePlans(const Attempt& attempt, rules::Evaluator* evaluator) {
+  for (const auto& [number, rank] : attempt.speakers.ranks()) {
+    for (const auto& [instance, process] : rank.processes) {
+      const auto& plan = process.row.plan();
+      evaluator->DeclarePlan(number, attempt.row.world_size(),
+                             std::vector<v1::PlanEntry>(plan.begin(), plan.end()));
+    }
+    if (rank.outcome != v1::OUTCOME_UNSPECIFIED) evaluator->RankGone(number);
+  }
+}
+
+void Begin(const Attempts& attempts, uint32_t number, rules::Evaluator* evaluator) {
+  const Attempt& attempt = attempts.at(number);
+  rules::AttemptStart start{.number = number};
+  if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
+  for (const auto& [other, before] : attempts) {
+    if (other >= number || !before.row.has_last_step()) continue;
+    start.reached = std::max(start.reached.value_or(-1), before.row.last_step());
+  }
+  start.model_layers = attempt.model.layers();
+  evaluator->BeginAttempt(start);
+  DeclarePlans(attempt, evaluator);
+}
+
+// Shows an evaluator the stored steps of a run.
+class Showing {
+ public:
+  // `begun`: the newest attempt that the evaluator knows of.
+  Showing(const Attempts& attempts, uint32_t begun, rules::Evaluator* evaluator)
+      : attempts_(attempts), begun_(begun), evaluator_(evaluator) {}
+
+  // An attempt without a step in the lineage begins as well.
+  void BeginThrough(uint32_t number) {
+    for (auto it = attempts_.upper_bound(begun_); it != attempts_.upper_bound(number); ++it) {
+      Begin(attempts_, it->first, evaluator_);
+    }
+    begun_ = std::max(begun_, number);
+  }
+
+  // False: a newer attempt has begun after the step and has yet to reach it. Such a step is no past
+  // of the newer one's steps, but a resume is judged by it.
+  bool Show(const model::ClosedStep& step) {
+    if (step.row.attempt < begun_) {
+      evaluator_->PrimeOvertaken(step);
+      return false;
+    }
+    BeginThrough(step.row.attempt);
+    evaluator_->Prime(step);
+    return true;
+  }
+
+ private:
+  const Attempts& attempts_;
+  uint32_t begun_;
+  rules::Evaluator* const evaluator_;
+};
 
 }  // namespace
 
@@ -80,27 +136,7 @@ Judging::Judging(std::string run, int64_t remember_steps,
       evaluator_(rules_, run_, v1::ModelShape()) {}
 
 void Judging::BeginAttempt(const Attempts& attempts, uint32_t number) {
-  const Attempt& attempt = attempts.at(number);
-  rules::AttemptStart start{.number = number};
-  if (attempt.row.has_resume_step()) start.resume_step = attempt.row.resume_step();
-  for (const auto& [other, before] : attempts) {
-    if (other >= number || !before.row.has_last_step()) continue;
-    start.reached = std::max(start.reached.value_or(-1), before.row.last_step());
-  }
-  start.model_layers = attempt.model.layers();
-  evaluator_.BeginAttempt(start);
-  DeclarePlans(attempt);
-}
-
-void Judging::DeclarePlans(const Attempt& attempt) {
-  for (const auto& [number, rank] : attempt.speakers.ranks()) {
-    for (const auto& [instance, process] : rank.processes) {
-      const auto& plan = process.row.plan();
-      evaluator_.DeclarePlan(number, attempt.row.world_size(),
-                             std::vector<v1::PlanEntry>(plan.begin(), plan.end()));
-    }
-    if (rank.outcome != v1::OUTCOME_UNSPECIFIED) evaluator_.RankGone(number);
-  }
+  Begin(attempts, number, &evaluator_);
 }
 
 void Judging::RankSpeaks(const v1::Hello& hello) {
@@ -119,12 +155,22 @@ std::vector<model::AlertRow> Judging::Judge(const model::ClosedStep& closed, Att
   return rows;
 }
 
-std::vector<model::AlertRow> Judging::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules) {
+std::vector<model::AlertRow> Judging::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules,
+                                                   Attempt* newest, store::StoreBatch* batch) {
   rules_ = std::move(rules);
+  std::vector<model::AlertRow> rows = evaluator_.ReplaceRules(rules_);
   // What was remembered is of the old rules. It is replaced with the next step, not now: a reload
-  // changes all runs in one batch.
+  // changes all runs in one batch. Until then a note says which rules are new.
   steps_to_remember_ = remember_after();
-  return evaluator_.ReplaceRules(rules_);
+  if (newest != nullptr) NoteReplaced(newest, batch);
+  return rows;
+}
+
+void Judging::NoteReplaced(Attempt* newest, store::StoreBatch* batch) {
+  const std::string replaced = evaluator_.Replaced();
+  if (newest->row.rules_replaced() == replaced) return;
+  newest->row.set_rules_replaced(replaced);
+  batch->attempts.push_back({run_, newest->row});
 }
 
 void Judging::Remember(Attempt* newest, store::StoreBatch* batch) {
@@ -135,11 +181,22 @@ void Judging::Remember(Attempt* newest, store::StoreBatch* batch) {
   row.set_memory(evaluator_.Remember());
   row.set_history(RememberHistory(&newest->history));
   remembered_kib_ = KibOf(row);
-  if (row.ByteSizeLong() > kMemoryBytesMax) return;
-  batch->judging.push_back({run_, std::move(row)});
+  if (row.ByteSizeLong() <= kMemoryBytesMax) {
+    batch->judging.push_back({run_, std::move(row)});
+    evaluator_.ForgetReplaced();
+  }
+  NoteReplaced(newest, batch);
+}
+
+void Judging::Restore(const model::AlertRow& row) {
+  const absl::Status restored = evaluator_.Restore(row);
+  if (restored.ok()) return;
+  base::LogWarning("pipeline", "an alert ends at this restart; it begins again if it still holds",
+                   {{"run", run_}, {"error", std::string(restored.message())}});
 }
 
 absl::Status Judging::Load(const store::Store& store, Attempts* attempts) {
+  evaluator_.RecallReplaced(attempts->rbegin()->second.row.rules_replaced());
   FORESHOCK_ASSIGN_OR_RETURN(const Judged judged, Recall(store, attempts));
   return Prime(store, judged, attempts);
 }
@@ -163,7 +220,7 @@ absl::StatusOr<Judging::Judged> Judging::Recall(const store::Store& store, Attem
     return Judged();
   }
   attempt->second.history = *std::move(history);
-  DeclarePlans(attempt->second);
+  DeclarePlans(attempt->second, &evaluator_);
   remembered_kib_ = KibOf(remembered);
   return Judged{.attempt = remembered.attempt(), .step = remembered.step()};
 }
@@ -180,42 +237,34 @@ int64_t Judging::FirstUnjudged(const Judged& judged, const Attempts& attempts) {
 }
 
 absl::Status Judging::Prime(const store::Store& store, const Judged& judged, Attempts* attempts) {
-  uint32_t begun = judged.attempt;
-  // An attempt without a step in the lineage has begun as well.
-  const auto begin_through = [&](uint32_t number) {
-    for (auto it = attempts->upper_bound(begun); it != attempts->upper_bound(number); ++it) {
-      BeginAttempt(*attempts, it->first);
-    }
-    begun = std::max(begun, number);
-  };
   const auto is_judged = [&judged](const model::StepRow& row) {
     return row.attempt < judged.attempt ||
            (row.attempt == judged.attempt && row.step <= judged.step);
   };
+  Showing showing(*attempts, judged.attempt, &evaluator_);
+  // Rules that the memory does not know are in an evaluator that is shown everything.
+  std::unique_ptr<rules::Evaluator> whole;
+  if (evaluator_.LacksRules()) {
+    whole = std::make_unique<rules::Evaluator>(rules_, run_, v1::ModelShape());
+  }
+  Showing showing_whole(*attempts, /*begun=*/0, whole.get());
 
   // Steps whose points have been downsampled have none to be judged by.
   FORESHOCK_ASSIGN_OR_RETURN(const int64_t raw, store.RawFrom(run_, store::StepRange()));
-  const int64_t first = std::max(raw, FirstUnjudged(judged, *attempts));
+  const int64_t first =
+      std::max(raw, FirstUnjudged(whole == nullptr ? judged : Judged(), *attempts));
   int64_t last_step = -1;  // of the newest attempt that has any
   for (const auto& [number, attempt] : *attempts) {
     if (attempt.row.has_last_step()) last_step = attempt.row.last_step();
   }
   int64_t primed = 0;
   const auto visit = [&](const model::ClosedStep& step) {
+    if (whole != nullptr) showing_whole.Show(step);
     if (is_judged(step.row)) return true;
-    const bool overtaken = step.row.attempt < begun;
-    if (!overtaken) {
-      begin_through(step.row.attempt);
+    ++primed;
+    if (showing.Show(step)) {
       Attempt& attempt = attempts->at(step.row.attempt);
       ObserveHistory(step, attempt.model, &attempt.history);
-    }
-    ++primed;
-    // A newer attempt has begun after these steps and has yet to reach them. They are no past of
-    // its steps, but a resume is judged by them.
-    if (overtaken) {
-      evaluator_.PrimeOvertaken(step);
-    } else {
-      evaluator_.Prime(step);
     }
     return true;
   };
@@ -231,8 +280,15 @@ absl::Status Judging::Prime(const store::Store& store, const Judged& judged, Att
     FORESHOCK_RETURN_IF_ERROR(store::ReadClosedSteps(store, run_, old, visit, used));
   }
   FORESHOCK_RETURN_IF_ERROR(store::ReadClosedSteps(store, run_, recent, visit));
-  begin_through(attempts->rbegin()->first);
+  showing.BeginThrough(attempts->rbegin()->first);
   steps_to_remember_ = primed;
+  if (whole != nullptr) {
+    showing_whole.BeginThrough(attempts->rbegin()->first);
+    evaluator_.TakeLackedRules(whole.get());
+  }
+  // Where rules have changed, the next step stores what they remember.
+  const bool replaced = !attempts->rbegin()->second.row.rules_replaced().empty();
+  if (whole != nullptr || replaced) steps_to_remember_ = remember_after();
   base::LogInfo("pipeline",
                 judged.attempt > 0 ? "rules go on from what they remembered of a run"
                                    : "rules were shown a run from its first stored step",

@@ -46,7 +46,9 @@ class Judging {
   std::vector<model::AlertRow> Tick(const rules::Evaluator::Clock& clock) {
     return evaluator_.Tick(clock);
   }
-  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const rules::RuleSet> rules);
+  // `newest` is null while the run has no attempt.
+  std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const rules::RuleSet> rules,
+                                            Attempt* newest, store::StoreBatch* batch);
 
   // Stores what is remembered.
   void Remember(Attempt* newest, store::StoreBatch* batch);
@@ -54,10 +56,10 @@ class Judging {
   bool has_news() const { return steps_to_remember_ > 0; }
 
   // After a restart, with all attempts read back: goes on from what was remembered, and shows the
-  // rules and the indicators the stored steps after that. Then Restore with every alert that goes
-  // on.
+  // rules and the indicators the stored steps after that. Rules that the memory does not know are
+  // shown all stored steps. Then Restore with every alert that goes on.
   absl::Status Load(const store::Store& store, Attempts* attempts);
-  absl::Status Restore(const model::AlertRow& row) { return evaluator_.Restore(row); }
+  void Restore(const model::AlertRow& row);
 
  private:
   // The last step that nobody has to show the rules again.
@@ -67,7 +69,7 @@ class Judging {
   };
 
   int64_t remember_after() const { return std::max(remember_steps_, remembered_kib_); }
-  void DeclarePlans(const Attempt& attempt);
+  void NoteReplaced(Attempt* newest, store::StoreBatch* batch);
   static int64_t FirstUnjudged(const Judged& judged, const Attempts& attempts);
   absl::StatusOr<Judged> Recall(const store::Store& store, Attempts* attempts);
   absl::Status Prime(const store::Store& store, const Judged& judged, Attempts* attempts);

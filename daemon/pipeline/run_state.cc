@@ -43,8 +43,7 @@ absl::StatusOr<std::vector<model::AlertRow>> RunState::Load(absl::Time now) {
   for (const model::AlertRow& row : alerts) {
     alerts_.Restore(row);
     if (row.alert().state() == v1::ALERT_STATE_RESOLVED) continue;
-    FORESHOCK_RETURN_IF_ERROR(
-        base::Annotate(judging_.Restore(row), absl::StrCat("alert ", row.alert().id())));
+    judging_.Restore(row);
     unresolved.push_back(row);
   }
   return unresolved;
@@ -205,7 +204,8 @@ void RunState::SetPinned(bool pinned, store::StoreBatch* batch) {
 
 void RunState::ReplaceRules(std::shared_ptr<const rules::RuleSet> rules, absl::Time now,
                             Changes* changes) {
-  TakeAlerts(judging_.ReplaceRules(std::move(rules)), now, changes);
+  Attempt* const attempt = attempts_.empty() ? nullptr : &newest();
+  TakeAlerts(judging_.ReplaceRules(std::move(rules), attempt, &changes->batch), now, changes);
 }
 
 bool RunState::CloseDue(uint32_t number, absl::Time now, const Budget& budget, Changes* changes) {

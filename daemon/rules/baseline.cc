@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/base/archive.h"
-
 namespace foreshock::rules {
 namespace {
 
@@ -38,12 +36,13 @@ Baseline RobustBaseline(const std::vector<double>& sorted, double spread_floor) 
   return {.median = median, .spread = std::max(spread, spread_floor * std::abs(median))};
 }
 
-size_t SampleWindow::Last(const BaselineSpec& spec) const {
-  const size_t held_back = static_cast<size_t>(spec.lag - 1);
+size_t SampleWindow::Last() const {
+  const size_t held_back = static_cast<size_t>(spec_->lag - 1);
   return accepted_.size() > held_back ? accepted_.size() - held_back : 0;
 }
 
-void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) {
+void SampleWindow::Accept(int64_t step, double value) {
+  const BaselineSpec& spec = *spec_;
   const size_t n = static_cast<size_t>(spec.samples);
   if (spec.kind == BaselineSpec::Kind::kAnchored) {
     if (accepted_.size() >= n) return;
@@ -54,7 +53,7 @@ void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) 
   }
   if (spec.kind != BaselineSpec::Kind::kTrailing) return;
   accepted_.push_back({step, value});
-  const size_t last = Last(spec);
+  const size_t last = Last();
   if (last == 0) return;
   const double enters = accepted_[last - 1].value;
   if (last > n) {
@@ -71,30 +70,30 @@ void SampleWindow::Accept(const BaselineSpec& spec, int64_t step, double value) 
   }
 }
 
-std::optional<Baseline> SampleWindow::Get(const BaselineSpec& spec) const {
+std::optional<Baseline> SampleWindow::Get() const {
   if (anchor_.has_value()) return anchor_;
-  if (sorted_.empty() || sorted_.size() < static_cast<size_t>(spec.min_samples)) {
+  if (sorted_.empty() || sorted_.size() < static_cast<size_t>(spec_->min_samples)) {
     return std::nullopt;
   }
-  return RobustBaseline(sorted_, spec.spread_floor);
+  return RobustBaseline(sorted_, spec_->spread_floor);
 }
 
-void SampleWindow::Rebuild(const BaselineSpec& spec) {
-  const bool anchored = spec.kind == BaselineSpec::Kind::kAnchored;
-  const size_t n = static_cast<size_t>(spec.samples);
-  const size_t last = anchored ? accepted_.size() : Last(spec);
+void SampleWindow::Sort() {
+  const bool anchored = spec_->kind == BaselineSpec::Kind::kAnchored;
+  const size_t n = static_cast<size_t>(spec_->samples);
+  const size_t last = anchored ? accepted_.size() : Last();
   const size_t first = last > n ? last - n : 0;
   sorted_.clear();
   for (size_t i = first; i < last; ++i) sorted_.push_back(accepted_[i].value);
   std::sort(sorted_.begin(), sorted_.end());
 }
 
-void SampleWindow::DropFrom(const BaselineSpec& spec, int64_t step) {
+void SampleWindow::DropFrom(int64_t step) {
   const size_t before = accepted_.size();
   while (!accepted_.empty() && accepted_.back().step >= step) accepted_.pop_back();
   if (accepted_.size() == before) return;
   anchor_.reset();
-  Rebuild(spec);
+  Sort();
 }
 
 void SampleWindow::Clear() {
@@ -102,11 +101,5 @@ void SampleWindow::Clear() {
   sorted_.clear();
   anchor_.reset();
 }
-
-void Baseline::Fields(base::Archive* archive) { archive->Take(&median, &spread); }
-
-void SampleWindow::Accepted::Fields(base::Archive* archive) { archive->Take(&step, &value); }
-
-void SampleWindow::Fields(base::Archive* archive) { archive->Take(&accepted_, &sorted_, &anchor_); }
 
 }  // namespace foreshock::rules

@@ -7,11 +7,8 @@
 #include <optional>
 #include <vector>
 
-namespace foreshock::base {
-class Archive;
-}  // namespace foreshock::base
-
 namespace foreshock::rules {
+
 class Band;
 
 struct BaselineSpec {
@@ -36,33 +33,46 @@ struct Baseline {
   double median = 0;
   double spread = 0;  // max(1.4826 * MAD, floor)
 
-  void Fields(base::Archive* archive);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(median, spread);
+  }
 };
 
 // The accepted samples of one series. Accept: O(log n) compares and a move of <= n doubles; Get:
-// O(n) at worst, n = spec.samples. Thread-compatible. `spec` must be the same in every call.
+// O(n) at worst, n = spec.samples. Thread-compatible. Refers to its spec, which outlives it.
 class SampleWindow {
  public:
-  void Accept(const BaselineSpec& spec, int64_t step, double value);
+  explicit SampleWindow(const BaselineSpec& spec) : spec_(&spec) {}
+
+  void Accept(int64_t step, double value);
   // nullopt while there are too few samples. Only for kTrailing and kAnchored.
-  std::optional<Baseline> Get(const BaselineSpec& spec) const;
-  // Forgets samples of steps >= `step`; an anchor that rests on one of them is completed anew.
-  void DropFrom(const BaselineSpec& spec, int64_t step);
+  std::optional<Baseline> Get() const;
+  // Forgets samples of steps >= `step`. An anchor that rests on one of them is completed again.
+  void DropFrom(int64_t step);
   void Clear();
 
-  void Fields(base::Archive* archive);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(accepted_, anchor_);
+    if (A::is_loading::value) Sort();
+  }
 
  private:
   struct Accepted {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(base::Archive* archive);
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, value);
+    }
   };
-  void Rebuild(const BaselineSpec& spec);
-  // Samples [first, last) of accepted_ are the window.
-  size_t Last(const BaselineSpec& spec) const;
+  void Sort();
+  // The window ends behind so many samples of accepted_.
+  size_t Last() const;
 
+  const BaselineSpec* spec_;
   std::vector<Accepted> accepted_;  // oldest first; only the newest ones that can still matter
   std::vector<double> sorted_;      // the values of the window
   std::optional<Baseline> anchor_;  // kAnchored, when its samples are complete

@@ -20,7 +20,6 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "daemon/base/archive.h"
 #include "daemon/model/step.h"
 #include "foreshock/v1/ingest.pb.h"
 
@@ -88,11 +87,12 @@ class Coverage {
   // Steps up to this one were replayed after a restart.
   void Forgive(int64_t step) { forgiven_ = step; }
 
-  // All but what a restart says anew: the plans, and up to where it forgives.
-  void Fields(base::Archive* archive) {
-    archive->Take(&seen_, &any_seen_, &all_seen_, &started_, &start_, &ranks_missed_,
-                  &ranks_expected_, &ranks_came_);
-    if (archive->reading()) changed_ = true;
+  // All but what a restart says again: the plans, and up to where it forgives.
+  template <typename A>
+  void serialize(A& archive) {
+    archive(seen_, any_seen_, all_seen_, started_, start_, ranks_missed_, ranks_expected_,
+            ranks_came_);
+    if (A::is_loading::value) changed_ = true;
   }
 
  private:

@@ -22,10 +22,7 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   set_ = std::dynamic_pointer_cast<const CompiledRules>(rules);
   FORESHOCK_CHECK(set_ != nullptr);
   by_indicator_.clear();
-  slot_of_.clear();
-  slots_.clear();
-  keys_.clear();
-  order_.clear();
+  ResetSlots();
   absl::flat_hash_map<std::string, Divisor> divisors;
   for (size_t i = 0; i < set_->rules.size(); ++i) {
     const Input& input = set_->rules[i]->input;
@@ -39,6 +36,13 @@ void Evaluator::Impl::Use(std::shared_ptr<const RuleSet> rules) {
   for (const auto& rule : set_->rules) rules_.push_back(NewJudge(rule));
   signatures_.clear();
   for (const auto& signature : set_->signatures) signatures_.emplace_back(signature);
+}
+
+void Evaluator::Impl::ResetSlots() {
+  slot_of_.clear();
+  slots_.clear();
+  keys_.clear();
+  order_.clear();
 }
 
 size_t Evaluator::Impl::SlotOf(const model::SeriesKey& key) {

@@ -83,26 +83,38 @@ class Evaluator {
   };
   std::vector<model::AlertRow> Tick(const Clock& clock);
 
-  // After a restart: Recall, or Prime with the stored steps of the lineage (same order, fills
-  // windows, baselines and clocks but changes no alert), then Restore with every stored row that is
-  // not resolved. After that Evaluate goes on as if there had been no restart, and returns no alert
-  // again that was returned before; a restored alert whose rule is gone is returned as resolved.
-  void Prime(const model::ClosedStep& step);
-  // What priming with every step up to now brings about, as bytes, between two steps. Recall takes
-  // them instead of priming, into an evaluator that has seen nothing; then DeclarePlan and RankGone
-  // of the attempt that was judged last, the steps after it (with BeginAttempt where newer attempts
-  // begin), and Restore. False: bytes of other rules or of another program's
-  // form, and nothing is changed.
+  // After a restart, in this order: RecallReplaced and Recall where there is something to recall,
+  // Prime with the stored steps of the lineage that came after it, PrimeOvertaken, and Restore with
+  // every stored alert that is not resolved. After that Evaluate goes on as if there had been no
+  // restart, and returns no alert again that was returned before.
+
+  // All that was made of the steps up to now, as bytes, between two steps.
   std::string Remember();
+  // Takes what another evaluator remembered of the same rules, into one that has seen nothing.
+  // False, and nothing is changed: the bytes are of another program's form, or know no rule.
+  // DeclarePlan and RankGone of the attempt that was judged last come next.
   bool Recall(absl::string_view memory);
-  absl::Status Restore(const model::AlertRow& row);
-  // Between Prime and Restore: a stored step of an earlier attempt that the newest one has begun
-  // after but has yet to reach, in increasing order. It is no past; it is what a value after the
-  // resume is compared with.
+  // Whether there are rules that the memory did not know and that were in force before it. They are
+  // taken from an evaluator that was primed with the whole run.
+  bool LacksRules() const;
+  void TakeLackedRules(Evaluator* primed);
+
+  // A stored step: fills windows, baselines and clocks, but changes no alert.
+  void Prime(const model::ClosedStep& step);
+  // A stored step of an earlier attempt that the newest one has begun after but has yet to reach,
+  // in increasing order. It is no past; it is what a value after the resume is compared with.
   void PrimeOvertaken(const model::ClosedStep& step);
+  // An alert whose rule is gone, or whose state is not readable (DataLoss), is returned as resolved
+  // by the next Evaluate.
+  absl::Status Restore(const model::AlertRow& row);
 
   // The rules were reloaded: states of alerts whose rule did not change are carried over.
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
+  // Which rules came into force by it, and behind which step, as bytes. They are kept beside the
+  // memory until a newer memory is: a rule that was reloaded sees no step before.
+  std::string Replaced() const;
+  void RecallReplaced(absl::string_view replaced);
+  void ForgetReplaced();
 
   // Whether Prime uses this series; of the others it needs no points.
   bool Uses(const model::SeriesKey& series) const;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -15,9 +14,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "daemon/base/archive.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/base/stable_hash.h"
 #include "daemon/rules/coverage.h"
 #include "daemon/rules/evaluator.h"
+#include "daemon/rules/lineage.h"
 #include "daemon/rules/progress.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
@@ -27,54 +28,15 @@
 
 namespace foreshock::rules {
 
-// The recent values of a run-wide indicator, to divide others by.
-class Divisor {
- public:
-  void Push(int64_t step, double value) {
-    values_.push_back({step, value});
-    if (values_.size() > kStepsMax) values_.pop_front();
-  }
-  // Mean over the steps in (base, newest]; nullopt without a value in it.
-  std::optional<double> MeanSince(int64_t base) const {
-    double sum = 0;
-    int count = 0;
-    for (auto it = values_.rbegin(); it != values_.rend() && it->first > base; ++it) {
-      sum += it->second;
-      ++count;
-    }
-    if (count == 0) return std::nullopt;
-    return sum / count;
-  }
-  void DropFrom(int64_t step) {
-    while (!values_.empty() && values_.back().first >= step) values_.pop_back();
-  }
-  void Fields(base::Archive* archive) { archive->Take(&values_); }
+// Of the form of the state that is stored with an alert. An alert whose state has another form ends
+// at a restart, and begins again if its condition still holds.
+inline constexpr uint32_t kAlertStateVersion = 1;
 
- private:
-  static constexpr size_t kStepsMax = 4096;
-  std::deque<std::pair<int64_t, double>> values_;
-};
-
-// The tokens of a lineage, summed. Remembers enough to go back by 65 536 steps.
-class TokenCount {
- public:
-  void Push(int64_t step, double tokens) {
-    past_.push_back({step, (past_.empty() ? 0 : past_.back().second) + tokens});
-    if (past_.size() > kStepsMax) past_.pop_front();
-  }
-  void DropFrom(int64_t step) {
-    while (!past_.empty() && past_.back().first >= step) past_.pop_back();
-  }
-  std::optional<double> total() const {
-    if (past_.empty() || past_.back().second <= 0) return std::nullopt;
-    return past_.back().second;
-  }
-  void Fields(base::Archive* archive) { archive->Take(&past_); }
-
- private:
-  static constexpr size_t kStepsMax = 65'536;
-  std::deque<std::pair<int64_t, double>> past_;
-};
+// Equal for a rule or signature and the same one after a restart or reload.
+template <typename T>
+uint64_t IdentityOf(const T& rule) {
+  return base::StableHash(absl::StrCat(rule.name, "\n", rule.canonical));
+}
 
 class Evaluator::Impl {
  public:
@@ -111,12 +73,23 @@ class Evaluator::Impl {
 
   void Prime(const model::ClosedStep& step) {
     primed_ = true;
+    StartReplaced(step.row.step);
     Step(step, /*quiet=*/true);
   }
 
-  std::unique_ptr<Impl> Fresh() const { return std::make_unique<Impl>(set_, run_, model_layers_); }
+  std::unique_ptr<Impl> Fresh() const {
+    auto fresh = std::make_unique<Impl>(set_, run_, model_layers_);
+    fresh->replaced_ = replaced_;
+    fresh->to_start_ = to_start_;
+    return fresh;
+  }
   std::string Remember();
   bool Recall(absl::string_view memory);
+  bool LacksRules() const { return !lacked_.empty(); }
+  void TakeLackedRules(Impl* primed);
+  std::string Replaced();
+  void RecallReplaced(absl::string_view replaced);
+  void ForgetReplaced() { replaced_.clear(); }
 
   bool Uses(const model::SeriesKey& key) const;
   void PrimeOvertaken(const model::ClosedStep& step);
@@ -146,9 +119,33 @@ class Evaluator::Impl {
     std::optional<double> step_seconds;
   };
 
+  // A rule or signature that a reload brought into force: it is judged from behind that step on.
+  struct ReplacedRule {
+    uint64_t identity = 0;
+    uint32_t attempt = 0;
+    int64_t step = 0;
+
+    template <typename A>
+    void serialize(A& archive) {
+      archive(identity, attempt, step);
+    }
+  };
+
   void Use(std::shared_ptr<const RuleSet> rules);
-  uint64_t Fingerprint() const;  // of the rules
-  void Fields(base::Archive* archive);
+  bool IsReplaced(uint64_t identity) const;
+  void ResetSlots();
+  // Calls `visit` with the identity of each rule and signature, and with its judge.
+  template <typename Visit>
+  void ForEachJudge(const Visit& visit) {
+    for (const auto& judge : rules_) visit(IdentityOf(judge->rule()), judge.get());
+    for (SignatureJudge& judge : signatures_) visit(IdentityOf(judge.signature()), &judge);
+  }
+  void SharedFields(base::Archive* archive);
+  // Lets rules that were replaced begin where `step` of the present attempt is behind that.
+  void StartReplaced(int64_t step);
+  void StartFresh(uint64_t identity);
+  // After a reload that carried over the judges of these identities.
+  void NoteReplaced(const absl::flat_hash_set<uint64_t>& carried);
   size_t SlotOf(const model::SeriesKey& key);
   std::vector<model::AlertRow> Step(const model::ClosedStep& closed, bool quiet);
   StepFacts TakeSamples(const model::ClosedStep& closed);
@@ -197,6 +194,11 @@ class Evaluator::Impl {
   std::map<int64_t, std::string> checkpoints_;
   RankScalars rank_scalars_;
   bool primed_ = false;
+  std::vector<ReplacedRule> replaced_;  // that no memory has yet
+  std::vector<ReplacedRule> to_start_;  // of them, those that priming has not reached yet
+  // What the memory did not know: rules by identity, and divisors.
+  absl::flat_hash_set<uint64_t> lacked_;
+  absl::flat_hash_set<std::string> lacked_divisors_;
   std::vector<model::AlertRow> orphans_;  // restored alerts of rules that are gone
 };
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/evaluator_impl.h"
-#include "daemon/rules/state.pb.h"
 
 namespace foreshock::rules {
 namespace {
@@ -21,10 +21,11 @@ absl::flat_hash_map<std::string, size_t> PlacesByName(
 
 }  // namespace
 
-// Replaying says an alert fires that no stored row knows: it was never reported, so it begins anew
-// if its condition still holds. And a stored alert whose rule is gone ends.
+// An alert that priming brought about and that no stored row knows was never reported: it ends here
+// and begins again if its condition still holds. A stored alert whose rule is gone ends.
 std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   primed_ = false;
+  StartReplaced(std::numeric_limits<int64_t>::max());
   if (last_step_ != std::numeric_limits<int64_t>::min()) coverage_.Forgive(last_step_);
   for (const auto& rule : rules_) {
     if (rule->alert().active && !rule->alert().reported) rule->Silence();
@@ -54,18 +55,21 @@ void Evaluator::Impl::PrimeOvertaken(const model::ClosedStep& closed) {
 
 absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
   const v1::Alert& alert = row.alert();
-  rules::AlertState state;
-  if (!state.ParseFromString(row.state())) {
-    return absl::DataLossError(absl::StrCat("restoring the alert ", alert.id(), " of rule ",
-                                            alert.rule(), ": its state is not readable"));
-  }
-  if (alert.state() != v1::ALERT_STATE_FIRING) return absl::OkStatus();
+  if (alert.state() == v1::ALERT_STATE_RESOLVED) return absl::OkStatus();
   primed_ = true;
-  const auto restore = [&](auto* judge) {
+  StartReplaced(std::numeric_limits<int64_t>::max());
+  const auto restore = [&](auto* judge) -> absl::Status {
+    uint32_t version = 0;
+    base::Archive state(row.state());
+    state.Take(&version);
     // The replayed state is newer than the row's.
     const bool replayed = judge->alert().active && judge->alert().id == alert.id();
-    judge->Restore(alert, state, replayed);
-    return absl::OkStatus();
+    if (version == kAlertStateVersion && judge->Restore(alert, &state, replayed)) {
+      return absl::OkStatus();
+    }
+    orphans_.push_back(row);
+    return absl::DataLossError(absl::StrCat("restoring the alert ", alert.id(), " of rule ",
+                                            alert.rule(), ": its state is not readable"));
   };
   for (const auto& judge : rules_) {
     if (judge->rule().name == alert.rule()) return restore(judge.get());
@@ -95,12 +99,14 @@ std::vector<model::AlertRow> Evaluator::Impl::ReplaceRules(std::shared_ptr<const
         absl::StrCat("The rule ", changed.name, " was changed or removed while it fired"));
     rows.push_back(std::move(row));
   };
+  absl::flat_hash_set<uint64_t> carried;
   const absl::flat_hash_map<std::string, size_t> rule_at = PlacesByName(set_->rules);
   for (std::unique_ptr<RuleJudge>& old : old_rules) {
     const auto place = rule_at.find(old->rule().name);
     if (place == rule_at.end() || set_->rules[place->second]->canonical != old->rule().canonical) {
       end(old->rule(), old->rule().severity, old->alert());
     } else {
+      carried.insert(IdentityOf(old->rule()));
       rules_[place->second] = std::move(old);
     }
   }
@@ -111,11 +117,28 @@ std::vector<model::AlertRow> Evaluator::Impl::ReplaceRules(std::shared_ptr<const
         set_->signatures[place->second]->canonical != old.signature().canonical) {
       end(old.signature(), old.severity(), old.alert());
     } else {
+      carried.insert(IdentityOf(old.signature()));
       old.Rebind(set_->signatures[place->second]);
       signatures_[place->second] = std::move(old);
     }
   }
+  NoteReplaced(carried);
   return rows;
+}
+
+void Evaluator::Impl::NoteReplaced(const absl::flat_hash_set<uint64_t>& carried) {
+  std::vector<ReplacedRule> replaced;
+  ForEachJudge([&](uint64_t identity, auto* /*judge*/) {
+    if (!carried.contains(identity)) {
+      replaced.push_back({.identity = identity, .attempt = attempt_, .step = last_step_});
+      return;
+    }
+    // Carried over from an earlier reload.
+    for (const ReplacedRule& before : replaced_) {
+      if (before.identity == identity) replaced.push_back(before);
+    }
+  });
+  replaced_ = std::move(replaced);
 }
 
 }  // namespace foreshock::rules

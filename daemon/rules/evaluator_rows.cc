@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/base/archive.h"
 #include "daemon/base/stable_hash.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/evaluator_impl.h"
-#include "daemon/rules/state.pb.h"
 
 namespace foreshock::rules {
 namespace {
@@ -38,6 +38,15 @@ void SayOtherNames(const AlertsView& view, const Contest& contest, size_t self, 
   AppendSentence(absl::StrCat("Also possible: ", name(*next), " (", contest.Points(*next),
                               " points against ", points, ")."),
                  alert);
+}
+
+template <typename Judge>
+std::string StateOf(Judge* judge) {
+  uint32_t version = kAlertStateVersion;
+  base::Archive archive;
+  archive.Take(&version);
+  judge->SaveState(&archive);
+  return archive.bytes();
 }
 
 }  // namespace
@@ -83,9 +92,7 @@ model::AlertRow Evaluator::Impl::RowOf(int64_t step, RuleJudge* judge) {
   }
   WriteTexts(rule.annotations, MeasureText(rule), judge->Sentence(), "", alert);
   if (judge->flapping()) SayFlapping(rule.rate_limit, alert);
-  rules::AlertState state;
-  judge->Save(&state);
-  row.set_state(state.SerializeAsString());
+  row.set_state(StateOf(judge));
   judge->alert().reported = true;
   return row;
 }
@@ -105,9 +112,7 @@ model::AlertRow Evaluator::Impl::RowOf(const AlertsView& view, const Contest& co
   WriteTexts(signature.annotations, measure, "", judge->confidence(), alert);
   SayOtherNames(view, contest, signature_index, alert);
   if (judge->flapping()) SayFlapping(signature.rate_limit, alert);
-  rules::AlertState state;
-  judge->Save(&state);
-  row.set_state(state.SerializeAsString());
+  row.set_state(StateOf(judge));
   judge->alert().reported = true;
   return row;
 }

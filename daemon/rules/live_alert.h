@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/archive.h"
-#include "daemon/rules/state.pb.h"
 #include "foreshock/v1/query.pb.h"
 
 namespace foreshock::rules {
@@ -24,13 +22,24 @@ struct LiveAlert {
   std::vector<uint32_t> ranks;
 
   // All but `reported`, which the stored rows say.
-  void Fields(base::Archive* archive) {
-    archive->Take(&active, &id, &attempt, &pending_step, &firing_step, &base_step, &layers,
-                  &all_layers, &ranks);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(active, id, attempt, pending_step, firing_step, base_step, layers, all_layers, ranks);
+  }
+};
+
+// What the state in the row of an alert begins with: what the alert itself does not say.
+struct AlertState {
+  int64_t base_step = 0;
+  std::vector<uint32_t> ranks;
+
+  template <typename A>
+  void serialize(A& archive) {
+    archive(base_step, ranks);
   }
 };
 
 // What a stored row says of an alert that fires.
-LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state);
+LiveAlert LiveAlertOf(const v1::Alert& alert, const AlertState& state);
 
 }  // namespace foreshock::rules

@@ -37,7 +37,7 @@ void Progress::Tick(int64_t now_unix_ns, Life life) {
     waiting_ns_ = 0;
     return;
   }
-  // A clock that was set back starts the wait anew.
+  // A clock that was set back starts the wait again.
   if (!since_ns_.has_value() || now_unix_ns < *since_ns_) since_ns_ = now_unix_ns;
   waiting_ns_ = now_unix_ns - *since_ns_;
 }

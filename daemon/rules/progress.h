@@ -1,4 +1,4 @@
-// How a run gets on: how long its steps take, since when none has closed, how often it began anew.
+// How a run gets on: how long its steps take, since when none has closed, how often it began again.
 //
 //   Progress progress;
 //   progress.BeginAttempt(std::nullopt);
@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-
-#include "daemon/base/archive.h"
 
 namespace foreshock::rules {
 
@@ -46,8 +44,9 @@ class Progress {
   int RestartsWithin(int64_t steps) const;
 
   // All but the wait, which is of this process.
-  void Fields(base::Archive* archive) {
-    archive->Take(&seconds_, &begun_at_, &first_begun_, &step_closed_, &reached_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(seconds_, begun_at_, first_begun_, step_closed_, reached_);
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "daemon/rules/promise_gate.h"
 
+#include "daemon/base/archive.h"
+
 namespace foreshock::rules {
 namespace {
 
@@ -27,10 +29,12 @@ bool PromiseGate::open() const {
 }
 
 void PromiseGate::Fields(base::Archive* archive) {
-  size_t count = series_.size();
-  archive->Count(&count);
-  while (series_.size() < count) series_.push_back({.promise = detect::Promise(Level())});
-  for (Series& series : series_) archive->Take(&series);
+  uint64_t count = series_.size();
+  archive->Take(&count);
+  for (size_t i = 0; i < count && archive->ok(); ++i) {
+    if (i == series_.size()) series_.push_back({.promise = detect::Promise(Level())});
+    archive->Take(&series_[i]);
+  }
 }
 
 }  // namespace foreshock::rules

@@ -13,8 +13,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/base/archive.h"
 #include "daemon/detect/promise.h"
+
+namespace foreshock::base {
+class Archive;
+}  // namespace foreshock::base
 
 namespace foreshock::rules {
 
@@ -35,7 +38,10 @@ class PromiseGate {
     uint8_t samples = 0;  // of the open block
     bool held = false;
 
-    void Fields(base::Archive* archive) { archive->Take(&promise, &samples, &held); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(promise, samples, held);
+    }
   };
 
   double Level() const;

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "daemon/base/archive.h"
-#include "daemon/rules/state.pb.h"
-
 namespace foreshock::rules {
 
 void RateLimit::Start(const RateLimitSpec& spec, int64_t step) {
@@ -33,23 +30,6 @@ bool RateLimit::Holds(const RateLimitSpec& spec, int64_t step) {
 
 void RateLimit::Resume(int64_t step) {
   if (clear_since_.has_value()) clear_since_ = std::min(*clear_since_, step);
-}
-
-void RateLimit::Save(rules::RateLimitState* state) const {
-  state->mutable_starts()->Add(starts_.begin(), starts_.end());
-  state->set_flapping(flapping_);
-  if (clear_since_.has_value()) state->set_clear_since(*clear_since_);
-}
-
-void RateLimit::Restore(const rules::RateLimitState& state) {
-  starts_.assign(state.starts().begin(), state.starts().end());
-  flapping_ = state.flapping();
-  clear_since_.reset();
-  if (state.has_clear_since()) clear_since_ = state.clear_since();
-}
-
-void RateLimit::Fields(base::Archive* archive) {
-  archive->Take(&starts_, &flapping_, &clear_since_);
 }
 
 }  // namespace foreshock::rules

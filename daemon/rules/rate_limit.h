@@ -2,21 +2,16 @@
 // allowed is held: it goes on firing until it has been clear for the whole window, so that a
 // further start inside the window cannot happen.
 //
-//   RateLimit limit;                                          // rate_limit: {starts: 3, in: 1000
-//   steps} if (holds && !active) limit.Start(spec, step);            // the alert begins if (!holds
-//   && active && !limit.Holds(spec, step)) ...     // it may end
+//   RateLimit limit;  // rate_limit: {starts: 3, in: 1000 steps}
+//   if (holds && !active) limit.Start(spec, step);              // the alert begins
+//   if (!holds && active && !limit.Holds(spec, step)) End();    // it may end
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
 
-namespace foreshock::base {
-class Archive;
-}  // namespace foreshock::base
-
 namespace foreshock::rules {
-class RateLimitState;
 
 struct RateLimitSpec {
   int starts = 0;     // 0: no limit
@@ -38,9 +33,10 @@ class RateLimit {
 
   bool flapping() const { return flapping_; }  // the alert that is active is the last one allowed
 
-  void Save(rules::RateLimitState* state) const;
-  void Restore(const rules::RateLimitState& state);
-  void Fields(base::Archive* archive);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(starts_, flapping_, clear_since_);
+  }
 
  private:
   std::deque<int64_t> starts_;  // the newest ones, oldest first; at most spec.starts

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/rule_judge.h"
 
 namespace foreshock::rules {
@@ -119,41 +120,32 @@ void RuleJudge::Describe(v1::Alert* out) const {
     out->set_unit_name(absl::StrCat("expert ", series.unit_id));
 }
 
-void RuleJudge::Save(rules::AlertState* state) const {
-  for (const Subject& subject : subjects_) {
-    if (!subject.judge.firing()) continue;
-    rules::SeriesState* series = state->add_series();
-    subject.judge.Save(series);
-    series->set_layer(subject.series.layer);
-    series->set_unit(static_cast<uint32_t>(subject.series.unit));
-    series->set_unit_id(subject.series.unit_id);
-    series->set_unit_name(subject.series.unit_name);
-  }
-  state->set_base_step(alert_.base_step);
-  state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
-  limit_.Save(state->mutable_rate_limit());
+void RuleJudge::SaveState(base::Archive* archive) {
+  AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks};
+  archive->Take(&state, &limit_);
+  SeriesFields(Remembered::kFiring, archive);
 }
 
-void RuleJudge::Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed) {
+bool RuleJudge::Restore(const v1::Alert& alert, base::Archive* stored, bool replayed) {
+  AlertState state;
+  stored->Take(&state);
   if (!replayed) {
     Silence();
-    for (const rules::SeriesState& series : state.series()) {
-      model::SeriesKey key;
-      key.layer = series.layer();
-      key.unit = static_cast<model::Unit>(series.unit());
-      key.unit_id = series.unit_id();
-      key.unit_name = series.unit_name();
-      subjects_[FindOrAdd(key)].judge.Restore(series);
-    }
+    stored->Take(&limit_);
+    SeriesFields(Remembered::kFiring, stored);
     FindWorst();
-    limit_.Restore(state.rate_limit());
+  }
+  if (replayed ? !stored->ok() : !stored->AtEnd()) {
+    Silence();
+    return false;
   }
   alert_ = LiveAlertOf(alert, state);
   last_fired_ = alert.firing_step();
   RestoreSource(alert);
+  return true;
 }
 
-LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state) {
+LiveAlert LiveAlertOf(const v1::Alert& alert, const AlertState& state) {
   LiveAlert live;
   live.active = true;
   live.reported = true;
@@ -161,10 +153,10 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const rules::AlertState& state) {
   live.attempt = alert.attempt();
   live.pending_step = alert.pending_step();
   live.firing_step = alert.firing_step();
-  live.base_step = state.base_step();
+  live.base_step = state.base_step;
   live.layers.assign(alert.layers().begin(), alert.layers().end());
   live.all_layers = alert.all_layers();
-  live.ranks.assign(state.ranks().begin(), state.ranks().end());
+  live.ranks = state.ranks;
   return live;
 }
 

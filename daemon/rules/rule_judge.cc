@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/base/archive.h"
 #include "daemon/rules/evaluator.h"
 
 namespace foreshock::rules {
@@ -138,19 +139,30 @@ void RuleJudge::Silence() {
   alert_ = LiveAlert();
 }
 
-void RuleJudge::Fields(base::Archive* archive) {
-  size_t count = subjects_.size();
-  archive->Count(&count);
-  for (size_t i = 0; i < count; ++i) {
-    model::SeriesKey key;
-    if (!archive->reading()) key = subjects_[i].series;
-    archive->Take(&key.layer, &key.unit, &key.unit_id, &key.unit_name);
-    Subject& subject = subjects_[archive->reading() ? FindOrAdd(key) : i];
-    archive->Take(&subject.judge, &subject.last_step, &subject.gap, &subject.interval);
+void RuleJudge::SeriesFields(Remembered which, base::Archive* archive) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < subjects_.size() && !archive->reading(); ++i) {
+    if (which == Remembered::kAll || subjects_[i].judge.firing()) places.push_back(i);
   }
+  uint64_t count = places.size();
+  archive->Take(&count);
+  for (uint64_t i = 0; i < count && archive->ok(); ++i) {
+    model::SeriesKey key;
+    if (!archive->reading()) key = subjects_[places[i]].series;
+    archive->Take(&key.layer, &key.unit, &key.unit_id, &key.unit_name);
+    Subject& subject = subjects_[archive->reading() ? FindOrAdd(key) : places[i]];
+    subject.judge.AlertFields(archive);
+    if (which == Remembered::kFiring) continue;
+    subject.judge.HistoryFields(archive);
+    archive->Take(&subject.last_step, &subject.gap, &subject.interval);
+  }
+}
+
+void RuleJudge::Fields(base::Archive* archive) {
+  SeriesFields(Remembered::kAll, archive);
   archive->Take(&alert_, &limit_, &worst_, &judged_, &accepted_, &last_fired_, &last_resolved_);
   if (worst_ >= subjects_.size()) worst_ = kNotFed;
-  if (promise_.has_value()) archive->Take(&*promise_);
+  if (promise_.has_value()) promise_->Fields(archive);
   OwnFields(archive);
 }
 

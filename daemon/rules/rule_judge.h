@@ -13,15 +13,17 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/base/archive.h"
 #include "daemon/rules/live_alert.h"
 #include "daemon/rules/promise_gate.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/step_view.h"
 #include "daemon/rules/subject.h"
 
-namespace foreshock::rules {
+namespace foreshock::base {
+class Archive;
+}  // namespace foreshock::base
 
+namespace foreshock::rules {
 struct JudgedSeries;
 
 // Thread-compatible.
@@ -33,6 +35,7 @@ class RuleJudge {
   RuleJudge& operator=(const RuleJudge&) = delete;
 
   const Rule& rule() const { return *rule_; }
+  const std::shared_ptr<const Rule>& shared_rule() const { return rule_; }
 
   // The place of a series in this rule, made if it is new; kNotFed if the rule does not take it.
   static constexpr size_t kNotFed = static_cast<size_t>(-1);
@@ -76,11 +79,12 @@ class RuleJudge {
   // What a rule without an indicator has found, in words; "" for others.
   virtual std::string Sentence() const { return ""; }
 
-  void Save(rules::AlertState* state) const;
-  // `replayed`: priming has brought this alert about as well, so only what was reported of it is
-  // taken from the row.
-  void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
-  // Between two steps. Reads into a judge that has not seen a series yet.
+  // What is stored with the alert, and an alert that fires and its stored state taken over: false,
+  // and no alert, if the state is not readable. `replayed`: priming has brought this alert about as
+  // well, so only what was reported of it is taken.
+  void SaveState(base::Archive* archive);
+  bool Restore(const v1::Alert& alert, base::Archive* state, bool replayed);
+  // All that is remembered, between two steps. Reads into a judge that has not seen a series yet.
   void Fields(base::Archive* archive);
 
  protected:
@@ -127,6 +131,8 @@ class RuleJudge {
   void PushPromise();
   void StartAlert(const StepView& view);
   void ClearFed();
+  enum class Remembered : uint8_t { kAll, kFiring };
+  void SeriesFields(Remembered which, base::Archive* archive);
 
   const std::shared_ptr<const Rule> rule_;
   std::vector<Subject> subjects_;

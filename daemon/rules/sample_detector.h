@@ -12,13 +12,14 @@
 #include <memory>
 #include <optional>
 
-#include "daemon/base/archive.h"
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/state_machine.h"
 
-namespace foreshock::rules {
+namespace foreshock::base {
+class Archive;
+}  // namespace foreshock::base
 
-class SeriesState;
+namespace foreshock::rules {
 
 // Thread-compatible. A detector may refer to its spec, which outlives it.
 class SampleDetector {
@@ -56,11 +57,10 @@ class SampleDetector {
   virtual void Overtaken(int64_t /*step*/, double /*value*/) {}
   // The alert has ended.
   virtual void Ended() {}
-  // What an alert that fires needs to go on without the history.
-  virtual void Save(rules::SeriesState* /*state*/) const {}
-  virtual void Restore(const rules::SeriesState& /*state*/) {}
-  // All that it remembers.
-  virtual void Fields(base::Archive* /*archive*/) {}
+  // What it remembers over a restart: what an alert that fires needs to go on, which is stored with
+  // the alert, and the rest.
+  virtual void AlertFields(base::Archive* /*archive*/) {}
+  virtual void HistoryFields(base::Archive* /*archive*/) {}
 
  protected:
   // A value as people know it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/base/archive.h"
 #include "daemon/base/order_statistics.h"
 
 namespace foreshock::rules {
@@ -40,7 +41,7 @@ std::optional<Baseline> SeriesJudge::BaselineNow(const std::optional<Baseline>& 
       return InDomain(given);
     case BaselineSpec::Kind::kTrailing:
     case BaselineSpec::Kind::kAnchored:
-      if (!frozen_.has_value()) return window_.Get(spec);
+      if (!frozen_.has_value()) return window_.Get();
       break;
   }
   return frozen_;
@@ -78,7 +79,6 @@ Transition SeriesJudge::Push(int64_t step, int64_t base_step, double raw,
 }
 
 void SeriesJudge::Settle(Transition transition, const SampleDetector::Sample& sample, bool admit) {
-  const BaselineSpec& spec = rule_->baseline;
   if (machine_.phase == Phase::kFiring) {
     held_.clear();
     return;
@@ -86,19 +86,19 @@ void SeriesJudge::Settle(Transition transition, const SampleDetector::Sample& sa
   if (machine_.phase == Phase::kPending) {
     if (admit) held_.push_back({sample.step, sample.value});
     // A condition that stays pending for so long is the new level.
-    const size_t held_max = static_cast<size_t>(std::max(spec.samples, 64));
+    const size_t held_max = static_cast<size_t>(std::max(rule_->baseline.samples, 64));
     if (held_.size() > held_max) {
-      window_.Accept(spec, held_.front().step, held_.front().value);
+      window_.Accept(held_.front().step, held_.front().value);
       held_.erase(held_.begin());
     }
     return;
   }
   if (transition == Transition::kResolved) detector_->Ended();
   // What ended without firing was noise: without it the spread would be too small.
-  for (const Held& held : held_) window_.Accept(spec, held.step, held.value);
+  for (const Held& held : held_) window_.Accept(held.step, held.value);
   held_.clear();
   frozen_.reset();
-  if (admit) window_.Accept(spec, sample.step, sample.value);
+  if (admit) window_.Accept(sample.step, sample.value);
 }
 
 Transition SeriesJudge::PushVerdict(int64_t step, int64_t base_step, bool breach, double value,
@@ -128,7 +128,7 @@ void SeriesJudge::Accept() {
 }
 
 void SeriesJudge::Resume(int64_t step) {
-  window_.DropFrom(rule_->baseline, step);
+  window_.DropFrom(step);
   if (detector_ != nullptr) detector_->Resume(step, firing());
   recent_.clear();
   held_.clear();
@@ -145,52 +145,15 @@ void SeriesJudge::Overtaken(int64_t step, double value) {
   if (detector_ != nullptr) detector_->Overtaken(step, value);
 }
 
-void SeriesJudge::Save(rules::SeriesState* state) const {
-  state->set_phase(static_cast<uint32_t>(machine_.phase));
-  state->set_hits(machine_.hits);
-  state->set_pending_step(machine_.pending_step);
-  state->set_firing_step(machine_.firing_step);
-  state->set_last_breach_step(machine_.last_breach_step);
-  state->set_pending_samples(machine_.pending_samples);
-  state->set_samples_since_breach(machine_.samples_since_breach);
-  state->set_clear_run(machine_.clear_run);
-  state->set_firing_samples(machine_.firing_samples);
-  if (frozen_.has_value()) {
-    state->set_frozen_median(frozen_->median);
-    state->set_frozen_spread(frozen_->spread);
-  }
-  state->set_value(value_);
-  if (baseline_.has_value()) state->set_baseline(*baseline_);
-  state->set_base_step(base_step_);
-  if (detector_ != nullptr) detector_->Save(state);
+void SeriesJudge::AlertFields(base::Archive* archive) {
+  archive->Take(&machine_, &frozen_, &value_, &baseline_, &base_step_);
+  if (archive->reading()) held_.clear();
+  if (detector_ != nullptr) detector_->AlertFields(archive);
 }
 
-void SeriesJudge::Restore(const rules::SeriesState& state) {
-  machine_.phase = state.phase() == 2 ? Phase::kFiring : Phase::kInactive;
-  machine_.hits = state.hits();
-  machine_.pending_step = state.pending_step();
-  machine_.firing_step = state.firing_step();
-  machine_.last_breach_step = state.last_breach_step();
-  machine_.pending_samples = state.pending_samples();
-  machine_.samples_since_breach = state.samples_since_breach();
-  machine_.clear_run = state.clear_run();
-  machine_.firing_samples = state.firing_samples();
-  frozen_.reset();
-  if (state.has_frozen_median()) {
-    frozen_ = Baseline{.median = state.frozen_median(), .spread = state.frozen_spread()};
-  }
-  value_ = state.value();
-  baseline_.reset();
-  if (state.has_baseline()) baseline_ = state.baseline();
-  base_step_ = state.base_step();
-  held_.clear();
-  if (detector_ != nullptr) detector_->Restore(state);
-}
-
-void SeriesJudge::Fields(base::Archive* archive) {
-  archive->Take(&machine_, &window_, &frozen_, &held_, &recent_, &value_, &judged_step_, &measured_,
-                &baseline_, &base_step_, &breaching_);
-  if (detector_ != nullptr) detector_->Fields(archive);
+void SeriesJudge::HistoryFields(base::Archive* archive) {
+  archive->Take(&window_, &held_, &recent_, &judged_step_, &measured_, &breaching_);
+  if (detector_ != nullptr) detector_->HistoryFields(archive);
 }
 
 }  // namespace foreshock::rules

@@ -7,11 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/base/archive.h"
 #include "daemon/rules/baseline.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/sample_detector.h"
-#include "daemon/rules/state.pb.h"
 #include "daemon/rules/state_machine.h"
 
 namespace foreshock::rules {
@@ -20,7 +18,7 @@ namespace foreshock::rules {
 class SeriesJudge {
  public:
   explicit SeriesJudge(const Rule& rule)
-      : rule_(&rule), detector_(NewSampleDetector(rule.detector)) {}
+      : rule_(&rule), detector_(NewSampleDetector(rule.detector)), window_(rule.baseline) {}
 
   // A defined, judged value. `base_step` is the last step that the value does not reflect: the
   // older snapshot of an update, else the series' previous sample. `given` is the baseline of
@@ -53,9 +51,9 @@ class SeriesJudge {
   std::optional<double> baseline() const { return baseline_; }  // it was compared with
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
 
-  void Save(rules::SeriesState* state) const;
-  void Restore(const rules::SeriesState& state);
-  void Fields(base::Archive* archive);
+  // See SampleDetector. Reading the first makes an end to what was pending.
+  void AlertFields(base::Archive* archive);
+  void HistoryFields(base::Archive* archive);
 
  private:
   std::optional<double> Smooth(double value);
@@ -67,7 +65,10 @@ class SeriesJudge {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &value); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, value);
+    }
   };
 
   const Rule* rule_;

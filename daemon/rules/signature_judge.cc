@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/rule_set.h"
@@ -233,25 +234,25 @@ void SignatureJudge::AddEvidence(const AlertsView& view, v1::Alert* out) const {
   for (v1::Evidence& evidence : still) *out->add_evidence() = std::move(evidence);
 }
 
-void SignatureJudge::Save(rules::AlertState* state) const {
-  state->set_base_step(alert_.base_step);
-  state->mutable_ranks()->Add(alert_.ranks.begin(), alert_.ranks.end());
-  state->set_severity(severity_);
-  state->set_confidence(confidence_);
-  for (const bool fires : evidence_) state->add_evidence(fires);
-  limit_.Save(state->mutable_rate_limit());
+void SignatureJudge::SaveState(base::Archive* archive) {
+  AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks};
+  archive->Take(&state, &severity_, &confidence_, &evidence_, &limit_);
 }
 
-void SignatureJudge::Restore(const v1::Alert& alert, const rules::AlertState& state,
-                             bool replayed) {
+bool SignatureJudge::Restore(const v1::Alert& alert, base::Archive* stored, bool replayed) {
+  AlertState state;
+  RateLimit limit;
+  stored->Take(&state, &severity_, &confidence_, &evidence_, &limit);
+  if (!stored->AtEnd()) {
+    Silence();
+    return false;
+  }
   alert_ = LiveAlertOf(alert, state);
-  severity_ = state.severity();
-  confidence_ = state.confidence();
-  evidence_.assign(state.evidence().begin(), state.evidence().end());
-  if (replayed) return;
-  limit_.Restore(state.rate_limit());
+  if (replayed) return true;
+  limit_ = limit;
   since_.reset();
   held_step_ = alert.firing_step();
+  return true;
 }
 
 }  // namespace foreshock::rules

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/archive.h"
 #include "daemon/rules/condition.h"
 #include "daemon/rules/contest.h"
 #include "daemon/rules/rule.h"
@@ -24,6 +23,7 @@ class SignatureJudge {
       : signature_(std::move(signature)) {}
 
   const Signature& signature() const { return *signature_; }
+  const std::shared_ptr<const Signature>& shared_signature() const { return signature_; }
   // The same signature in a set where the alerts that it names have other places.
   void Rebind(std::shared_ptr<const Signature> signature) { signature_ = std::move(signature); }
 
@@ -45,11 +45,13 @@ class SignatureJudge {
   // one that names layers if there is any. Returns the MeasureText of that value.
   std::string Describe(const AlertsView& view, v1::Alert* out) const;
 
-  void Save(rules::AlertState* state) const;
-  void Restore(const v1::Alert& alert, const rules::AlertState& state, bool replayed);
-  void Fields(base::Archive* archive) {
-    archive->Take(&alert_, &limit_, &severity_, &confidence_, &evidence_, &since_, &samples_since_,
-                  &waited_samples_, &held_step_, &last_resolved_);
+  // As those of RuleJudge.
+  void SaveState(base::Archive* archive);
+  bool Restore(const v1::Alert& alert, base::Archive* stored, bool replayed);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(alert_, limit_, severity_, confidence_, evidence_, since_, samples_since_,
+            waited_samples_, held_step_, last_resolved_);
   }
 
  private:

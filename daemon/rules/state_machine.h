@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/base/archive.h"
-
 namespace foreshock::rules {
 
 // A length in optimizer steps or in samples of the series.
@@ -39,9 +37,10 @@ struct MachineState {
   int32_t clear_run = 0;
   int32_t firing_samples = 0;
 
-  void Fields(base::Archive* archive) {
-    archive->Take(&phase, &hits, &pending_step, &firing_step, &last_breach_step, &pending_samples,
-                  &samples_since_breach, &clear_run, &firing_samples);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(phase, hits, pending_step, firing_step, last_breach_step, pending_samples,
+            samples_since_breach, clear_run, firing_samples);
   }
   friend bool operator==(const MachineState&, const MachineState&) = default;
 };

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "daemon/base/archive.h"
 
 namespace foreshock::rules {
 
@@ -13,7 +12,10 @@ struct TrendPoint {
   int64_t step = 0;  // increasing
   double value = 0;
 
-  void Fields(base::Archive* archive) { archive->Take(&step, &value); }
+  template <typename A>
+  void serialize(A& archive) {
+    archive(step, value);
+  }
 };
 
 // Mann and Kendall: how many standard deviations more pairs rise than fall, compared with values in

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "daemon/base/archive.h"
 #include "daemon/rules/rule.h"
 #include "foreshock/v1/types.pb.h"
 
@@ -46,10 +45,10 @@ class Schedule {
   // The learning rate at the end of the warm-up.
   std::optional<double> plateau() const { return plateau_; }
 
-  void Fields(base::Archive* archive) {
-    archive->Take(&attempt_lr_, &lr_samples_, &tokens_, &past_, &tokens_jitter_, &first_of_attempt_,
-                  &open_, &settled_, &plateau_inherited_, &open_step_, &snapshot_window_,
-                  &plateau_);
+  template <typename A>
+  void serialize(A& archive) {
+    archive(attempt_lr_, lr_samples_, tokens_, past_, tokens_jitter_, first_of_attempt_, open_,
+            settled_, plateau_inherited_, open_step_, snapshot_window_, plateau_);
   }
 
  private:
@@ -58,7 +57,10 @@ class Schedule {
     std::optional<double> lr;
     double tokens = 0;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &lr, &tokens); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, lr, tokens);
+    }
   };
 
   void Resume(const StepInput& input);

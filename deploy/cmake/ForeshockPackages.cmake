@@ -23,7 +23,8 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(NCURSESW REQUIRED IMPORTED_TARGET ncursesw)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
-# A header alone.
+# Headers alone.
+find_path(CEREAL_INCLUDE_DIR cereal/cereal.hpp REQUIRED)
 find_path(MUSTACHE_INCLUDE_DIR kainjow/mustache.hpp REQUIRED)
 # libcsv has neither a CMake nor a pkg-config file.
 find_path(CSV_INCLUDE_DIR csv.h REQUIRED)

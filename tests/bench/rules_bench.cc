@@ -53,33 +53,68 @@ model::ClosedStep Step(int64_t step, int layers, bool snapshot) {
   return closed;
 }
 
+// The default pack over a run of such steps, one after the other.
+class Run {
+ public:
+  Run(int layers, int64_t every) : every_(every) {
+    const std::vector<std::string> files = {"rules/default.yaml", "rules/signatures.yaml"};
+    auto rules = rules::LoadRules(files);
+    FORESHOCK_CHECK(rules.ok());
+    rules_ = *std::move(rules);
+    // One cycle of steps, numbered as time goes on.
+    for (int64_t step = 0; step < every; ++step) cycle_.push_back(Step(step, layers, step == 0));
+    evaluator_ = NewEvaluator();
+    evaluator_->BeginAttempt({.number = 1, .resume_step = std::nullopt});
+    while (step_ < 600) Next();  // behind the warm-up, with full windows
+  }
+
+  // Returns how many series had a sample.
+  size_t Next() {
+    model::ClosedStep& closed = cycle_[static_cast<size_t>(step_ % every_)];
+    closed.row.step = step_++;
+    benchmark::DoNotOptimize(evaluator_->Evaluate(closed));
+    return closed.samples.size();
+  }
+
+  std::unique_ptr<rules::Evaluator> NewEvaluator() const {
+    return std::make_unique<rules::Evaluator>(rules_, "bench", v1::ModelShape());
+  }
+  rules::Evaluator& evaluator() { return *evaluator_; }
+
+ private:
+  const int64_t every_;
+  std::shared_ptr<const rules::RuleSet> rules_;
+  std::vector<model::ClosedStep> cycle_;
+  std::unique_ptr<rules::Evaluator> evaluator_;
+  int64_t step_ = 0;
+};
+
 // range(0): layers; range(1): a snapshot every so many steps.
 void BM_DefaultPack(benchmark::State& state) {
-  const int layers = static_cast<int>(state.range(0));
-  const int64_t every = state.range(1);
-  const std::vector<std::string> files = {"rules/default.yaml", "rules/signatures.yaml"};
-  const auto rules = rules::LoadRules(files);
-  FORESHOCK_CHECK(rules.ok());
-  // One cycle of steps, numbered anew as time goes on.
-  std::vector<model::ClosedStep> cycle;
-  for (int64_t step = 0; step < every; ++step) cycle.push_back(Step(step, layers, step == 0));
-  rules::Evaluator evaluator(*rules, "bench", v1::ModelShape());
-  evaluator.BeginAttempt({.number = 1, .resume_step = std::nullopt});
-  int64_t step = 0;
-  const auto next = [&]() -> size_t {
-    model::ClosedStep& closed = cycle[static_cast<size_t>(step % every)];
-    closed.row.step = step++;
-    benchmark::DoNotOptimize(evaluator.Evaluate(closed));
-    return closed.samples.size();
-  };
-  while (step < 600) next();  // behind the warm-up, with full windows
+  Run run(static_cast<int>(state.range(0)), state.range(1));
   int64_t judged = 0;
   for (auto _ : state) {
-    for (int64_t i = 0; i < every; ++i) judged += static_cast<int64_t>(next());
+    for (int64_t i = 0; i < state.range(1); ++i) judged += static_cast<int64_t>(run.Next());
   }
   state.SetItemsProcessed(judged);  // series-steps
 }
 BENCHMARK(BM_DefaultPack)->Args({4, 10})->Args({48, 50})->Args({48, 1});
+
+// What is remembered over a restart, written and read.
+void BM_Remember(benchmark::State& state) {
+  Run run(/*layers=*/48, /*every=*/1);
+  int64_t bytes = 0;
+  for (auto _ : state) bytes = static_cast<int64_t>(run.evaluator().Remember().size());
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_Remember)->Unit(benchmark::kMillisecond);
+
+void BM_Recall(benchmark::State& state) {
+  Run run(/*layers=*/48, /*every=*/1);
+  const std::string memory = run.evaluator().Remember();
+  for (auto _ : state) FORESHOCK_CHECK(run.NewEvaluator()->Recall(memory));
+}
+BENCHMARK(BM_Recall)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace foreshock::bench

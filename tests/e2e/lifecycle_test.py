@@ -139,6 +139,25 @@ class Lifecycle(unittest.TestCase):
         self.assertRegex(daemon.log_text(), r"shown a run from its first stored step run=long "
                                             r"steps_shown=5010")
 
+    def test_a_kill_between_a_reload_and_the_next_step_shows_a_changed_rule_no_step_before(self):
+        other = ANCHORED[ANCHORED.index("      - alert"):].replace("high", "other")
+        self.rules.write_text(ANCHORED + other)
+        daemon = self.daemon().start()
+        channel = self.enterContext(grpc.insecure_channel(daemon.grpc))
+        ingest = V1.ingest_grpc.IngestServiceStub(channel)
+        push(ingest, "run", ["loss"], 50, lambda _, step: 1.0 if step < 10 else 1.3)
+        self.rules.write_text(ANCHORED.replace("1.5", "1.45") + other)
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: "reloaded" in daemon.log_text(), 20, "the changed rule is in force")
+        daemon.kill()
+        daemon.start()
+        # 1.6 is far from the first steps alone, which the unchanged rule has seen.
+        channel = self.enterContext(grpc.insecure_channel(daemon.grpc))
+        push(V1.ingest_grpc.IngestServiceStub(channel), "run", ["loss"], 70,
+             lambda _, step: 1.3 if step < 60 else 1.6, first=50)
+        alerts = json.loads(daemon.get("/api/v1/alerts?run=run")[1])["alerts"]
+        self.assertEqual([(a["rule"], a["baseline"]) for a in alerts], [("other", 1.0)])
+
     def test_sighup_with_good_rules_takes_them(self):
         daemon = self.daemon().start()
         self.assertIn("First", self.rule_names(daemon))

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/base/archive.h"
 #include "daemon/detect/change.h"
 #include "daemon/rules/detectors/spec.h"
 #include "daemon/rules/sample_detector.h"
@@ -66,7 +67,7 @@ class ChangeDetector final : public SampleDetector {
 
   void Rebase() override { finder_.Reset(); }
   void Resume(int64_t step, bool /*firing*/) override { finder_.Resume(step); }
-  void Fields(base::Archive* archive) override {
+  void HistoryFields(base::Archive* archive) override {
     archive->Take(&finder_, &seen_, &not_positive_, &lasting_);
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
@@ -66,7 +67,7 @@ class Continuity final : public SampleDetector {
     attempt_samples_ = 0;
   }
   void Overtaken(int64_t step, double value) override { before_.push_back({step, value}); }
-  void Fields(base::Archive* archive) override {
+  void HistoryFields(base::Archive* archive) override {
     archive->Take(&past_, &before_, &interval_, &resume_step_, &attempt_samples_);
   }
 
@@ -75,7 +76,10 @@ class Continuity final : public SampleDetector {
     int64_t step = 0;
     double value = 0;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &value); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, value);
+    }
   };
 
   // The value at `step`, or the one before it if it is less than a sampling interval old. Takes it

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
-#include "daemon/rules/state.pb.h"
 
 namespace foreshock::rules {
 namespace {
@@ -21,7 +21,10 @@ struct Sum {
     value += std::min(z, limit / 2) - spec.slack;
     value = std::clamp(value, 0.0, 2 * limit);
   }
-  void Fields(base::Archive* archive) { archive->Take(&value, &base_step); }
+  template <typename A>
+  void serialize(A& archive) {
+    archive(value, base_step);
+  }
 };
 
 class Cusum final : public SampleDetector {
@@ -48,17 +51,7 @@ class Cusum final : public SampleDetector {
   }
   void Ended() override { Zero(); }
 
-  void Save(rules::SeriesState* state) const override {
-    state->set_cusum_up(up_.value);
-    state->set_cusum_up_base(up_.base_step);
-    state->set_cusum_down(down_.value);
-    state->set_cusum_down_base(down_.base_step);
-  }
-  void Restore(const rules::SeriesState& state) override {
-    up_ = {.value = state.cusum_up(), .base_step = state.cusum_up_base()};
-    down_ = {.value = state.cusum_down(), .base_step = state.cusum_down_base()};
-  }
-  void Fields(base::Archive* archive) override { archive->Take(&up_, &down_); }
+  void AlertFields(base::Archive* archive) override { archive->Take(&up_, &down_); }
 
  private:
   void Zero() {

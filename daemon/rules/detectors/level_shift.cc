@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/archive.h"
 #include "daemon/base/order_statistics.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
@@ -36,7 +37,7 @@ class LevelShift final : public SampleDetector {
   void Resume(int64_t step, bool /*firing*/) override {
     while (!kept_.empty() && kept_.back().step >= step) kept_.pop_back();
   }
-  void Fields(base::Archive* archive) override { archive->Take(&kept_); }
+  void HistoryFields(base::Archive* archive) override { archive->Take(&kept_); }
 
  private:
   struct Kept {
@@ -44,7 +45,10 @@ class LevelShift final : public SampleDetector {
     int64_t base_step = 0;
     double value = 0;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &base_step, &value); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, base_step, value);
+    }
   };
 
   const LevelShiftSpec& spec_;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/rule_judge.h"
 

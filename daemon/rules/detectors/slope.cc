@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/base/archive.h"
 #include "daemon/base/order_statistics.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
@@ -66,7 +67,7 @@ class Slope final : public SampleDetector {
       base_steps_.pop_back();
     }
   }
-  void Fields(base::Archive* archive) override { archive->Take(&points_, &base_steps_); }
+  void HistoryFields(base::Archive* archive) override { archive->Take(&points_, &base_steps_); }
 
  private:
   const SlopeSpec& spec_;

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/base/archive.h"
 #include "daemon/rules/parse.h"
 #include "daemon/rules/sample_detector.h"
 
@@ -43,7 +44,7 @@ class SpikeBudget final : public SampleDetector {
   void Resume(int64_t step, bool /*firing*/) override {
     while (!judged_.empty() && judged_.back().step >= step) judged_.pop_back();
   }
-  void Fields(base::Archive* archive) override { archive->Take(&judged_); }
+  void HistoryFields(base::Archive* archive) override { archive->Take(&judged_); }
 
  private:
   struct Judged {
@@ -51,7 +52,10 @@ class SpikeBudget final : public SampleDetector {
     int64_t base_step = 0;
     bool spike = false;
 
-    void Fields(base::Archive* archive) { archive->Take(&step, &base_step, &spike); }
+    template <typename A>
+    void serialize(A& archive) {
+      archive(step, base_step, spike);
+    }
   };
 
   const SpikeBudgetSpec& spec_;

@@ -129,10 +129,10 @@ TEST(LevelTest, GoesOnFromItsBytes) {
   Level one(kLevelOfLoss);
   Watch(&one, 301, [](int row) { return row < 300 ? 2.0 : 7.0; });
   base::Archive writer;
-  one.Fields(&writer);
+  writer.Take(&one);
   base::Archive reader(writer.bytes());
   Level other(kLevelOfLoss);
-  other.Fields(&reader);
+  reader.Take(&other);
   ASSERT_TRUE(reader.AtEnd());
   for (int row = 301; row < 700; ++row) {
     const double value = row < 500 ? 7 : 2;

@@ -247,7 +247,7 @@ void ObserveKnown(int64_t first, History* history) {
 
 std::string BytesOf(History* history) {
   base::Archive archive;
-  history->Fields(&archive);
+  archive.Take(history);
   return archive.bytes();
 }
 
@@ -257,7 +257,7 @@ TEST(History, GoesOnFromItsBytes) {
   History recalled;
   const std::string bytes = BytesOf(&straight);
   base::Archive reader(bytes);
-  recalled.Fields(&reader);
+  reader.Take(&recalled);
   EXPECT_TRUE(reader.AtEnd());
   ObserveKnown(250, &straight);
   ObserveKnown(250, &recalled);
@@ -273,7 +273,7 @@ TEST(History, GoesOnFromItsBytes) {
 TEST(History, TheFormOfItsBytesHasAVersion) {
   History history;
   ObserveKnown(0, &history);
-  EXPECT_EQ(base::StableHash(BytesOf(&history)), 13573619606887255833u);
+  EXPECT_EQ(base::StableHash(BytesOf(&history)), 15528679938402374909u);
 }
 
 TEST(History, StepsWeighTheSameWhateverTheirCounts) {

@@ -694,6 +694,31 @@ TEST_F(RememberedTest, RulesThatAreReplacedAreRememberedWithTheNextStep) {
   EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
 }
 
+// A daemon that is killed behind a reload goes on as one that lives: the changed rule has not seen
+// the losses of 1.0, so 1.6 is none.
+TEST_F(RememberedTest, ARuleThatWasReloadedBeginsThereAlsoAfterAKill) {
+  ASSERT_OK_AND_ASSIGN(
+      rules_, rules::ParseRules("test.yaml", absl::StrReplaceAll(kAnchored, {{"1.5", "1.45"}})));
+  ASSERT_OK(pipeline_->ReplaceRules(rules_));
+  Restart();
+  EXPECT_EQ(store_.first_step_read, 900);
+  PushLosses("a", 950, std::vector<double>(10, 1.3));
+  EXPECT_FALSE(Alerts(960));
+  // The note goes with the next memory.
+  ASSERT_OK_AND_ASSIGN(const auto attempts, store_.Attempts("exp-42"));
+  EXPECT_EQ(attempts.back().rules_replaced(), "");
+}
+
+// One rule changed while the daemon was down: it is shown the whole run, and the other goes on.
+TEST_F(RememberedTest, ARuleThatIsAddedWhileTheDaemonIsDownIsShownTheWholeRun) {
+  const std::string added = absl::StrReplaceAll(kAnchored, {{"alert: high", "alert: higher"}});
+  UseRules(absl::StrCat(kAnchored, added.substr(added.find("      - alert"))));
+  EXPECT_EQ(store_.first_step_read, 0);
+  EXPECT_TRUE(Alerts(950));
+  EXPECT_EQ(listener_->alerts().size(), 2u);
+  EXPECT_EQ(Remembered(), std::pair(1u, int64_t{950}));
+}
+
 TEST_F(RememberedTest, WhatIsDamagedIsDoneWithout) {
   store_.damaged_memory = true;
   Restart();

@@ -54,16 +54,16 @@ TEST(SampleWindowTest, IsTheMedianOfTheLastSamplesBehindTheLag) {
                             .samples = test.samples,
                             .lag = test.lag,
                             .min_samples = test.min_samples};
-    SampleWindow window;
+    SampleWindow window(spec);
     std::vector<double> all;
     for (int i = 0; i < 1500; ++i) {
       const double value = std::round(20 * normal(random)) / 4;  // with ties
-      window.Accept(spec, i, value);
+      window.Accept(i, value);
       all.push_back(value);
       // With lag 5 the next sample is compared with all but the four newest.
       const int last = static_cast<int>(all.size()) + 1 - test.lag;
       const int first = std::max(0, last - test.samples);
-      const std::optional<Baseline> actual = window.Get(spec);
+      const std::optional<Baseline> actual = window.Get();
       if (last - first < test.min_samples) {
         ASSERT_FALSE(actual.has_value()) << i;
         continue;
@@ -79,59 +79,59 @@ TEST(SampleWindowTest, IsTheMedianOfTheLastSamplesBehindTheLag) {
 
 TEST(SampleWindowTest, AnchorStaysWhereItWasUntilTheRunIsRebased) {
   const BaselineSpec spec{.kind = BaselineSpec::Kind::kAnchored, .samples = 3};
-  SampleWindow window;
-  window.Accept(spec, 1, 1);
-  window.Accept(spec, 2, 2);
-  EXPECT_FALSE(window.Get(spec).has_value());
-  window.Accept(spec, 3, 3);
-  for (int i = 4; i < 100; ++i) window.Accept(spec, i, 50);
-  EXPECT_EQ(window.Get(spec)->median, 2);
-  window.DropFrom(spec, 4);  // resumed behind the anchor
-  EXPECT_EQ(window.Get(spec)->median, 2);
-  window.DropFrom(spec, 3);  // resumed inside it
-  EXPECT_FALSE(window.Get(spec).has_value());
+  SampleWindow window(spec);
+  window.Accept(1, 1);
+  window.Accept(2, 2);
+  EXPECT_FALSE(window.Get().has_value());
+  window.Accept(3, 3);
+  for (int i = 4; i < 100; ++i) window.Accept(i, 50);
+  EXPECT_EQ(window.Get()->median, 2);
+  window.DropFrom(4);  // resumed behind the anchor
+  EXPECT_EQ(window.Get()->median, 2);
+  window.DropFrom(3);  // resumed inside it
+  EXPECT_FALSE(window.Get().has_value());
 }
 
 TEST(SampleWindowTest, AnAnchorMayBeUsedBeforeItIsComplete) {
   const BaselineSpec spec{.kind = BaselineSpec::Kind::kAnchored, .samples = 5, .min_samples = 3};
-  SampleWindow window;
-  window.Accept(spec, 1, 1);
-  window.Accept(spec, 2, 9);
-  EXPECT_FALSE(window.Get(spec).has_value());
-  window.Accept(spec, 3, 2);
-  EXPECT_EQ(window.Get(spec)->median, 2);
-  window.Accept(spec, 4, 3);
-  window.Accept(spec, 5, 4);
-  EXPECT_EQ(window.Get(spec)->median, 3);
-  for (int i = 6; i < 100; ++i) window.Accept(spec, i, 50);
-  EXPECT_EQ(window.Get(spec)->median, 3);
-  window.DropFrom(spec, 5);
-  EXPECT_EQ(window.Get(spec)->median, 2.5);
-  window.Accept(spec, 5, 0);
-  window.Accept(spec, 6, 50);
-  EXPECT_EQ(window.Get(spec)->median, 2);
+  SampleWindow window(spec);
+  window.Accept(1, 1);
+  window.Accept(2, 9);
+  EXPECT_FALSE(window.Get().has_value());
+  window.Accept(3, 2);
+  EXPECT_EQ(window.Get()->median, 2);
+  window.Accept(4, 3);
+  window.Accept(5, 4);
+  EXPECT_EQ(window.Get()->median, 3);
+  for (int i = 6; i < 100; ++i) window.Accept(i, 50);
+  EXPECT_EQ(window.Get()->median, 3);
+  window.DropFrom(5);
+  EXPECT_EQ(window.Get()->median, 2.5);
+  window.Accept(5, 0);
+  window.Accept(6, 50);
+  EXPECT_EQ(window.Get()->median, 2);
 }
 
 TEST(SampleWindowTest, AResumeForgetsTheStepsThatRunAgain) {
   const BaselineSpec spec{
       .kind = BaselineSpec::Kind::kTrailing, .samples = 4, .lag = 1, .min_samples = 2};
-  SampleWindow window;
-  for (int i = 0; i < 8; ++i) window.Accept(spec, i, i);
-  EXPECT_EQ(window.Get(spec)->median, 5.5);
-  window.DropFrom(spec, 6);
-  EXPECT_EQ(window.Get(spec)->median, 3.5);
-  window.Accept(spec, 6, 100);
-  EXPECT_EQ(window.Get(spec)->median, 4.5);
-  window.DropFrom(spec, 0);
-  EXPECT_FALSE(window.Get(spec).has_value());
+  SampleWindow window(spec);
+  for (int i = 0; i < 8; ++i) window.Accept(i, i);
+  EXPECT_EQ(window.Get()->median, 5.5);
+  window.DropFrom(6);
+  EXPECT_EQ(window.Get()->median, 3.5);
+  window.Accept(6, 100);
+  EXPECT_EQ(window.Get()->median, 4.5);
+  window.DropFrom(0);
+  EXPECT_FALSE(window.Get().has_value());
 }
 
 TEST(SampleWindowTest, ConstantSeriesHaveTheFloorAsSpread) {
   const BaselineSpec spec{
       .kind = BaselineSpec::Kind::kTrailing, .samples = 5, .lag = 1, .min_samples = 2};
-  SampleWindow window;
-  for (int i = 0; i < 5; ++i) window.Accept(spec, i, 2.0);
-  EXPECT_DOUBLE_EQ(window.Get(spec)->spread, 0.002);
+  SampleWindow window(spec);
+  for (int i = 0; i < 5; ++i) window.Accept(i, 2.0);
+  EXPECT_DOUBLE_EQ(window.Get()->spread, 0.002);
 }
 
 }  // namespace

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
+#include "absl/strings/str_replace.h"
+#include "daemon/base/archive.h"
 #include "daemon/base/stable_hash.h"
 #include "daemon/rules/evaluator.h"
 #include "tests/support/status_matchers.h"
@@ -35,6 +39,12 @@ class StoredAlerts {
       ++restored;
     }
     return restored;
+  }
+  bool Firing(const std::string& rule) const {
+    return std::any_of(stored_.begin(), stored_.end(), [&rule](const auto& entry) {
+      const v1::Alert& alert = entry.second.alert();
+      return alert.rule() == rule && alert.state() != v1::ALERT_STATE_RESOLVED;
+    });
   }
 
  private:
@@ -163,9 +173,11 @@ std::string KnownMemory() {
 // that what older programs remembered is not misread.
 TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
-  EXPECT_EQ(static_cast<int>(memory[0]), 3);
-  EXPECT_EQ(memory.size(), 15223u);
-  EXPECT_EQ(base::StableHash(memory), 16046916710713271022u);
+  uint32_t version = 0;
+  base::Archive(memory).Take(&version);
+  EXPECT_EQ(version, 4u);
+  EXPECT_EQ(memory.size(), 28085u);
+  EXPECT_EQ(base::StableHash(memory), 16829299664595937863u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {
@@ -185,6 +197,144 @@ TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {
   EXPECT_FALSE(Evaluator(rules, "run", v1::ModelShape()).Recall(memory));
   EXPECT_TRUE(evaluator->Recall(memory));
   EXPECT_TRUE(evaluator->Remember() == memory);
+}
+
+// `kRules` without the signature that names the rules which change ...
+std::string SomeRules() {
+  const std::string text = kRules;
+  return text.substr(0, text.find("  - signature: other"));
+}
+
+// ... and with two rules and a signature changed.
+std::string OtherRules() {
+  return absl::StrReplaceAll(SomeRules(), {{"robust_z: {outside: 5,", "robust_z: {outside: 4,"},
+                                           {"divide_by: train.lr", "divide_by: train.x"},
+                                           {"for: 2 samples", "for: 3 samples"}});
+}
+
+std::unique_ptr<Evaluator> EvaluatorOf(const std::shared_ptr<const RuleSet>& rules) {
+  return std::make_unique<Evaluator>(rules, "run", v1::ModelShape());
+}
+
+const std::set<std::string> kUnchanged = {
+    "level",    "drop",  "anchored", "cusum",    "shift",         "slope",     "ahead",
+    "spikes",   "quiet", "settled",  "differs",  "above_plateau", "nonfinite", "nonfinite_gradient",
+    "bad_rank", "lost",  "promised", "improves", "worse",         "drifts",    "single",
+    "repeats"};
+
+// Of rules and signatures that are the same.
+std::vector<std::string> RowsOfUnchanged(std::vector<model::AlertRow> rows) {
+  std::erase_if(rows, [](const auto& row) { return !kUnchanged.contains(row.alert().rule()); });
+  return Rows(rows);
+}
+
+// What a rule made of its series at the newest step.
+std::vector<std::string> Judged(const Evaluator& evaluator, const std::string& rule) {
+  std::vector<std::string> judged;
+  for (const JudgedSeries& series : evaluator.Judged(rule)) {
+    judged.push_back(absl::StrCat(series.layer, " ", series.unit_id, " ", series.value, " ",
+                                  series.baseline.value_or(-1), " ", series.breaching));
+  }
+  return judged;
+}
+
+// The daemon was down while some rules changed: those judge as if they had always been there, and
+// the others go on from what they remembered.
+TEST(RestartTest, RulesThatAreTheSameGoOnAndOthersArePrimedWithTheWholeRun) {
+  ASSERT_OK_AND_ASSIGN(const auto some, ParseRules("restart.yaml", SomeRules()));
+  ASSERT_OK_AND_ASSIGN(const auto other, ParseRules("restart.yaml", OtherRules()));
+  std::mt19937 random(11);
+  int rows = 0;
+  int samples = 0;
+  for (int trial = 0; trial < 20; ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    const std::vector<model::ClosedStep> run = RandomRun(&random, 300);
+    const std::unique_ptr<Evaluator> before = EvaluatorOf(some);
+    const std::unique_ptr<Evaluator> always = EvaluatorOf(other);
+    before->BeginAttempt({.number = 1});
+    always->BeginAttempt({.number = 1});
+    StoredAlerts stored;
+    StoredAlerts stored_always;
+    std::string memory;
+    for (size_t i = 0; i < 200; ++i) {
+      if (i == 150) memory = before->Remember();
+      stored.Put(before->Evaluate(run[i]));
+      stored_always.Put(always->Evaluate(run[i]));
+    }
+
+    const std::unique_ptr<Evaluator> restarted = EvaluatorOf(other);
+    ASSERT_TRUE(restarted->Recall(memory));
+    ASSERT_TRUE(restarted->LacksRules());
+    const std::unique_ptr<Evaluator> whole = EvaluatorOf(other);
+    whole->BeginAttempt({.number = 1});
+    for (size_t i = 0; i < 200; ++i) {
+      whole->Prime(AsStored(run[i]));
+      if (i >= 150) restarted->Prime(AsStored(run[i]));
+    }
+    restarted->TakeLackedRules(whole.get());
+    EXPECT_FALSE(restarted->LacksRules());
+    stored.RestoreTo(restarted.get());
+    for (size_t i = 200; i < run.size(); ++i) {
+      const std::vector<std::string> expected = RowsOfUnchanged(before->Evaluate(run[i]));
+      ASSERT_EQ(RowsOfUnchanged(restarted->Evaluate(run[i])), expected) << run[i].row.step;
+      rows += static_cast<int>(expected.size());
+      always->Evaluate(run[i]);
+      for (const char* rule : {"z", "divided"}) {
+        // An alert of the rule before goes on as one of the changed rule, with its baseline. One
+        // that the changed rule would have had begins with the next breach.
+        if (stored.Firing(rule) || stored_always.Firing(rule)) continue;
+        ASSERT_EQ(Judged(*restarted, rule), Judged(*always, rule)) << run[i].row.step;
+        samples += static_cast<int>(Judged(*always, rule).size());
+      }
+    }
+  }
+  EXPECT_GT(rows, 100);
+  EXPECT_GT(samples, 500);
+}
+
+// A reload, some steps, and a kill: with the memory from before the reload and the note of it, the
+// restart is the daemon that lived on, byte by byte.
+TEST(RestartTest, ARuleThatWasReloadedSeesNoStepBeforeTheReload) {
+  ASSERT_OK_AND_ASSIGN(const auto some, ParseRules("restart.yaml", SomeRules()));
+  ASSERT_OK_AND_ASSIGN(const auto other, ParseRules("restart.yaml", OtherRules()));
+  std::mt19937 random(12);
+  for (int trial = 0; trial < 30; ++trial) {
+    const size_t after_reload = trial % 3 == 0 ? 0 : static_cast<size_t>(7 * trial);
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    const bool attempts = trial % 2 == 1;  // the memory is of an attempt before
+    const std::vector<model::ClosedStep> parent = RandomRun(&random, 120);
+    const std::vector<model::ClosedStep> run = RandomRun(&random, 400, parent[100].row.step);
+    const std::unique_ptr<Evaluator> straight = EvaluatorOf(some);
+    StoredAlerts stored;
+    straight->BeginAttempt({.number = 1});
+    for (const model::ClosedStep& step : parent) stored.Put(straight->Evaluate(step));
+    std::string memory = straight->Remember();
+    straight->BeginAttempt({.number = 2, .resume_step = parent[100].row.step});
+    const size_t remembered = attempts ? 0 : 60;
+    for (size_t i = 0; i < 100; ++i) {
+      if (i == remembered && !attempts) memory = straight->Remember();
+      stored.Put(straight->Evaluate(run[i]));
+    }
+    stored.Put(straight->ReplaceRules(other));
+    const std::string replaced = straight->Replaced();
+    EXPECT_NE(replaced, "");
+    for (size_t i = 100; i < 100 + after_reload; ++i) stored.Put(straight->Evaluate(run[i]));
+
+    const std::unique_ptr<Evaluator> restarted = EvaluatorOf(other);
+    restarted->RecallReplaced(replaced);
+    ASSERT_TRUE(restarted->Recall(memory));
+    EXPECT_FALSE(restarted->LacksRules());
+    if (attempts) restarted->BeginAttempt({.number = 2, .resume_step = parent[100].row.step});
+    for (size_t i = remembered; i < 100 + after_reload; ++i) restarted->Prime(AsStored(run[i]));
+    stored.RestoreTo(restarted.get());
+    for (size_t i = 100 + after_reload; i < run.size(); ++i) {
+      ASSERT_EQ(Rows(restarted->Evaluate(run[i])), Rows(straight->Evaluate(run[i]))) << i;
+    }
+    EXPECT_TRUE(restarted->Remember() == straight->Remember());
+    EXPECT_EQ(restarted->Replaced(), replaced);
+    straight->ForgetReplaced();
+    EXPECT_EQ(straight->Replaced(), "");
+  }
 }
 
 TEST(RestartTest, WithoutHistoryTheStoredAlertsStillDoNotFireAgain) {
