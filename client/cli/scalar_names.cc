@@ -49,6 +49,19 @@ constexpr ColumnAlias kAliases[] = {
     {"clipfrac", "clip_fraction"},
     {"number_of_skipped_iterations", "skipped_iterations"},
     {"number_of_nan_iterations", "nan_iterations"},
+    {"loss_nan_count", "nan_count"},
+    {"critic_kl", "kl"},
+    {"actor_kl_loss", "kl"},
+    {"objective_kl", "kl"},
+    {"kl_loss", "kl"},
+    {"objective_entropy", "policy_entropy"},
+    {"actor_entropy_loss", "policy_entropy"},
+    {"completions_mean_length", "completion_length"},
+    {"response_length_mean", "completion_length"},
+    {"completions_mean_terminated_length", "terminated_length"},
+    {"actor_clip_frac", "clip_fraction"},
+    {"clip_ratio_region_mean", "clip_fraction"},
+    {"pg_clipfrac", "clip_fraction"},
 };
 // Prefixes that say what is understood.
 constexpr std::array<absl::string_view, 8> kTrainPrefixes = {

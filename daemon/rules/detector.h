@@ -24,6 +24,7 @@
 #include "daemon/rules/detectors/relative.h"
 #include "daemon/rules/detectors/restarts.h"
 #include "daemon/rules/detectors/robust_z.h"
+#include "daemon/rules/detectors/skipped.h"
 #include "daemon/rules/detectors/slope.h"
 #include "daemon/rules/detectors/spike.h"
 #include "daemon/rules/detectors/spike_budget.h"
@@ -50,7 +51,8 @@ using Detector = std::variant<LevelSpec,        //
                               NoDataSpec,       //
                               HangSpec,         //
                               CoverageSpec,     //
-                              RestartsSpec>;
+                              RestartsSpec,     //
+                              SkippedSpec>;
 
 // The one that `rule` names. No or several detectors are an error of the node.
 Detector ParseDetector(const yaml::YamlNode& rule);

@@ -158,7 +158,7 @@ def loss_scale_falls(rng):
 def reward_collapses(rng):
     return Kind([{"loss": rng.gauss(0, 0.01), "reward_mean":
                   (0.3 + 0.5 * min(i, 200) / 200 if i < 200 else 0.35) + rng.gauss(0, 0.07)}
-                 for i in range(500)], told=(200, 240), rule="reward_collapse")
+                 for i in range(500)], told=(200, 240), page=(200, 260), rule="reward_collapse")
 
 
 def gradient_zero_while_rewards_differ(rng):

@@ -26,7 +26,7 @@ DEFINITIONS = SCHEMA["definitions"]
 FORESHOCK = None
 
 # Detectors that look at the run or at what ranks sent, not at an indicator.
-WITHOUT_INDICATOR = {"non_finite", "hang", "coverage", "restarts"}
+WITHOUT_INDICATOR = {"non_finite", "hang", "coverage", "restarts", "skipped"}
 
 LABELS = {"severity": "info"}
 RULE = {"alert": "a", "indicator": "train.loss", "threshold": {"above": 1}, "labels": LABELS}

@@ -89,7 +89,7 @@ class Terminal(unittest.TestCase):
         self.assertRegex(lines[2], r"^notifiers: log: \d+ told, last ")
         self.assertEqual(lines[3:5], ["", "RUNS"])
         self.assertRegex(lines[5], r"^  RUN +STATE +ATT +STEP +STEP/S +FIRING +INFO +LOSS$")
-        self.assertRegex(lines[6], r"^  demo +finished +1 +1499 +- +4 +\d+ +\d\.\d+ +[▁▂▃▄▅▆▇█]{20,}$")
+        self.assertRegex(lines[6], r"^  demo +finished +1 +1499 +- +3 +\d+ +\d\.\d+ +[▁▂▃▄▅▆▇█]{20,}$")
         self.assertRegex(lines[7], r"^  calm +finished +1 +\d+ +- +0 +\d+ +\d\.\d+ +[▁▂▃▄▅▆▇█]{20,}$")
         self.assertRegex(lines[9], r"^ALERTS, \d+ FIRING$")
         self.assertRegex(lines[11],

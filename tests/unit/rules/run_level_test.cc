@@ -160,6 +160,33 @@ TEST(RestartsTest, MayBeginAtTheFirstTickAfterARestart) {
   EXPECT_FALSE(run.rows[0].alert().id().empty());
 }
 
+// ---- skipped
+
+void StepSkipped(TestRun* run, int64_t step, bool skipped) {
+  model::ClosedStep closed = MakeStep(step);
+  closed.row.skipped = skipped;
+  run->Step(closed);
+}
+
+TEST(SkippedTest, FiresAtTheShareAndEndsBelowHalfOfIt) {
+  TestRun run(OneRule({"skipped: {share: 0.4, of: 10 steps}"}));
+  for (int step = 0; step < 20; ++step) StepSkipped(&run, step, step % 5 == 0);  // two of ten
+  EXPECT_THAT(run.seen, IsEmpty());
+  for (int step = 20; step < 40; ++step) StepSkipped(&run, step, step % 2 == 0);
+  for (int step = 40; step < 60; ++step) StepSkipped(&run, step, false);
+  // 15, 20, 22, 24; from step 46 on only 38 is left.
+  EXPECT_THAT(run.seen, ElementsAre("24 r firing", "46 r resolved"));
+  EXPECT_EQ(run.rows[0].alert().summary(),
+            "Since step 24: the optimizer step was skipped in 4 of the last 10 steps");
+}
+
+TEST(SkippedTest, FewSkippedStepsAtTheStartAreNoShare) {
+  TestRun run(OneRule({"skipped: {share: 0.5, of: 50 steps}"}));
+  for (int step = 0; step < 24; ++step) StepSkipped(&run, step, true);
+  for (int step = 24; step < 100; ++step) StepSkipped(&run, step, false);
+  EXPECT_THAT(run.seen, IsEmpty());
+}
+
 // ---- restarts
 
 TEST(RestartsTest, FiresWhenAttemptsBeginWithoutProgressAndEndsWithIt) {
