@@ -43,10 +43,11 @@ NOT_EXPRESSIONS = {
     "unsigned", "signed", "int", "bool", "char", "double", "float", "long", "short", "void",
     "thread_local", "alignas", "explicit", "virtual", "co_return", "co_await", "co_yield",
 }
-# Statements whose loss no test can or should see: memory set aside ahead, own bugs, annotations.
+# Statements whose loss no test can or should see: memory set aside ahead, own bugs, annotations,
+# lines of the log.
 LEFT_ALONE = re.compile(
     r"\breserve\(|\bshrink_to_fit\(|FORESHOCK_D?CHECK|static_assert|\bABSL_|__builtin_expect|"
-    r"\bFORESHOCK_INLINE\b")
+    r"\bFORESHOCK_INLINE\b|\bLog(Debug|Info|Warning|Error|Every)\(")
 
 
 @dataclasses.dataclass

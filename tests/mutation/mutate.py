@@ -238,10 +238,14 @@ class Runner:
             with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
                 results = dict(zip(sorted(left), pool.map(
                     lambda o: self.build.compile(o, objects[o], overlay), sorted(left))))
-            stale = set()
-            for o, done in results.items():
-                if done.returncode != 0:
-                    stale |= self._refuse(done.stderr, o, overlay, by_file, rounds)
+            failed = {o: done.stderr for o, done in results.items() if done.returncode != 0}
+            stale = set()  # a header's mutants may be refused by many objects
+            for o, errors in failed.items():
+                stale |= self._refuse(errors, o, overlay, by_file, rounds)
+            for o, errors in failed.items():
+                if not stale:
+                    raise Failure(f"{self.name}: {o} does not compile behind the switch:\n"
+                                  f"{errors[-3000:]}")
             left = {o for o in objects if self.build.dependencies[o] & stale}
         return [Program(path) for path in self.link(objects, overlay)]
 
@@ -267,8 +271,6 @@ class Runner:
                     if mutant.number and near:
                         mutant.number = 0
                         stale.add(file)
-        if not stale:
-            raise Failure(f"{self.name}: {o} does not compile behind the switch:\n{errors[-3000:]}")
         return stale
 
     # --- running

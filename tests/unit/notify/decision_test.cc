@@ -365,6 +365,13 @@ TEST(DecideStateTest, Table) {
   }
 }
 
+TEST(DecideTest, WithoutAGateEveryAlertIsTheReceivers) {
+  const auto row = Firing("a");
+  const Decision told{Tell::kFiring, Why::kNew};
+  EXPECT_EQ(DecideNews({.row = row.get(), .now = kNow}), told);
+  EXPECT_EQ(DecideState({.row = row.get(), .now = kNow}), told);
+}
+
 TEST(WhyTest, EveryReasonHasANameOfItsOwn) {
   std::set<std::string> names;
   for (int why = 0; why <= static_cast<int>(Why::kSilenced); ++why) {

@@ -28,6 +28,7 @@ TEST(MergeDeliveryTest, AddsAndNeverTakesAway) {
   delivery.add_told()->set_severity("critical");
   MergeDelivery(delivery, &row);
   EXPECT_TRUE(row.deliveries(0).resolved());
+  EXPECT_FALSE(row.deliveries(0).acknowledged());
   EXPECT_TRUE(row.deliveries(0).told(0).over());
   EXPECT_EQ(row.deliveries(0).told_size(), 2);
   EXPECT_EQ(FindDelivery(row, "other"), nullptr);
@@ -40,7 +41,9 @@ TEST(DeliveryTest, AMessageStandsUntilItsEndIsTold) {
   EXPECT_EQ(StandingSeverity(nullptr), std::nullopt);
   AddTold(AlertOf("warning"), "a/warning", kNow, &delivery);
   AddTold(AlertOf("warning"), "a/again", kNow, &delivery);  // no more severe: nothing new
-  EXPECT_EQ(delivery.told_size(), 1);
+  ASSERT_EQ(delivery.told_size(), 1);
+  EXPECT_EQ(delivery.told(0).group(), "a/warning");
+  EXPECT_EQ(delivery.told(0).time_unix_ns(), absl::ToUnixNanos(kNow));
   AddTold(AlertOf("critical"), "a/critical", kNow, &delivery);
   EXPECT_EQ(StandingSeverity(&delivery), Severity::kCritical);
   EndTold(AlertOf("critical"), "a/critical", &delivery);

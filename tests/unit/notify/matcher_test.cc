@@ -42,6 +42,23 @@ TEST(MatcherTest, MatchesLabels) {
     EXPECT_EQ(MatchesAll({matcher}, alert), c.matches) << c.text;
     EXPECT_EQ(matcher.text(), c.text);
   }
+  // Those that not every alert has.
+  const v1::Alert without = alert;
+  alert.set_unit_name("expert 3");
+  alert.set_head(4);
+  alert.set_rank(5);
+  alert.clear_layers();
+  for (const char* text : {"unit=expert 3", "head=4", "rank=5", "layer="}) {
+    ASSERT_OK_AND_ASSIGN(const base::LabelMatcher matcher, base::LabelMatcher::Parse(text));
+    EXPECT_TRUE(MatchesAll({matcher}, alert)) << text;
+    EXPECT_FALSE(MatchesAll({matcher}, without)) << text;
+  }
+  for (const char* text : {"unit=", "head=", "rank=", "layer=1"}) {
+    ASSERT_OK_AND_ASSIGN(const base::LabelMatcher matcher, base::LabelMatcher::Parse(text));
+    EXPECT_FALSE(MatchesAll({matcher}, alert)) << text;
+    EXPECT_TRUE(MatchesAll({matcher}, without)) << text;
+  }
+  alert = without;
   EXPECT_TRUE(MatchesAll({}, alert));
   EXPECT_FALSE(MatchesAll(
       {*base::LabelMatcher::Parse("layer=1"), *base::LabelMatcher::Parse("layer=5")}, alert));

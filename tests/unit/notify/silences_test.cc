@@ -100,6 +100,86 @@ TEST_F(SilencesTest, BadRequestsSayWhatIsAllowed) {
   refused(request, "`why`");
 }
 
+TEST_F(SilencesTest, WhatIsAllowedReachesToItsBounds) {
+  const std::string longest(1000, 'x');
+  EXPECT_OK(CheckBy(longest));
+  EXPECT_OK(CheckWhy(longest));
+  EXPECT_OK(CheckWhy(""));
+  EXPECT_THAT(CheckBy(""),
+              support::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("`by` is empty")));
+  for (const std::string& bad : {longest + "x", std::string("a\tb")}) {
+    EXPECT_THAT(CheckBy(bad),
+                support::StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr("`by` is too long or not one line; allowed is one "
+                                            "line of at most 1000 bytes")));
+  }
+  EXPECT_OK(silences_.Add(Request({"run=x"}, absl::Seconds(1))).status());
+  EXPECT_OK(silences_.Add(Request({"run=x"}, Silences::kLongest)).status());
+  EXPECT_OK(silences_.Add(Request(std::vector<std::string>(32, "run=x"))).status());
+}
+
+TEST_F(SilencesTest, OneSaysWhoMadeItAndWhen) {
+  ASSERT_OK_AND_ASSIGN(const v1::Silence silence, silences_.Add(Request({"run=x"})));
+  EXPECT_EQ(silence.by(), "ada");
+  EXPECT_EQ(silence.why(), "maintenance");
+  EXPECT_EQ(silence.starts_unix_ns(), absl::ToUnixNanos(clock_.Now()));
+  EXPECT_EQ(silence.ends_unix_ns(), absl::ToUnixNanos(clock_.Now() + absl::Hours(2)));
+}
+
+// Stored silences by id, and when each ends.
+model::SilencesRow Stored(const std::vector<std::pair<std::string, absl::Time>>& silences) {
+  model::SilencesRow row;
+  for (const auto& [id, ends] : silences) {
+    v1::Silence* silence = row.add_silences();
+    silence->set_id(id);
+    silence->add_matchers("run=exp-42");
+    silence->set_ends_unix_ns(absl::ToUnixNanos(ends));
+  }
+  return row;
+}
+
+TEST_F(SilencesTest, AreListedByWhatIsInForceAndByTheirEnds) {
+  const absl::Time now = clock_.Now();
+  silences_.Load(Stored({{"d", now - absl::Hours(1)},
+                         {"c", now + absl::Hours(1)},
+                         {"e", now - absl::Hours(2)},
+                         {"a", now + absl::Hours(1)},
+                         {"b", now + absl::Hours(3)}}));
+  const auto ids = [this](bool expired) {
+    std::vector<std::string> list;
+    for (const v1::Silence& silence : silences_.List(expired)) list.push_back(silence.id());
+    return list;
+  };
+  EXPECT_THAT(ids(true), ElementsAre("b", "a", "c", "d", "e"));
+  EXPECT_THAT(ids(false), ElementsAre("b", "a", "c"));
+  EXPECT_THAT(silences_.Expire("x"),
+              support::StatusIs(absl::StatusCode::kNotFound,
+                                "no silence 'x' is in force; there are a, b, c"));
+  EXPECT_THAT(silences_.Expire("d"), support::StatusIs(absl::StatusCode::kNotFound,
+                                                       HasSubstr("no silence 'd' is in force")));
+}
+
+TEST_F(SilencesTest, TheLongestCountsInWhateverOrderTheyAreKept) {
+  const absl::Time now = clock_.Now();
+  for (const std::string longest : {"a", "b", "c"}) {
+    std::vector<std::pair<std::string, absl::Time>> silences;
+    for (const std::string id : {"a", "b", "c"}) {
+      silences.emplace_back(id, now + absl::Hours(id == longest ? 9 : 1));
+    }
+    silences_.Load(Stored(silences));
+    EXPECT_EQ(silences_.Longest(FullAlert())->id(), longest);
+  }
+}
+
+TEST_F(SilencesTest, OneIsRememberedForFiveDays) {
+  const absl::Time now = clock_.Now();
+  silences_.Load(Stored({{"kept", now - Silences::kRemembered},
+                         {"forgotten", now - Silences::kRemembered - absl::Nanoseconds(1)}}));
+  ASSERT_OK(silences_.Add(Request({"run=x"})).status());
+  ASSERT_THAT(stored_.silences(), SizeIs(2));
+  EXPECT_TRUE(stored_.silences(0).id() == "kept" || stored_.silences(1).id() == "kept");
+}
+
 TEST_F(SilencesTest, ThereIsALimit) {
   model::SilencesRow row;
   for (size_t i = 0; i < Silences::kSilencesMax; ++i) {

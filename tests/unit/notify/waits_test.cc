@@ -45,6 +45,14 @@ TEST(TokenBucketTest, HoldsAnHoursTokensAndRefillsEvenly) {
   EXPECT_FALSE(bucket.Take(later));
 }
 
+TEST(TokenBucketTest, SaysWhenTheRestOfATokenIsThere) {
+  TokenBucket bucket(2);
+  EXPECT_TRUE(bucket.Take(kNow));
+  EXPECT_TRUE(bucket.Take(kNow));
+  EXPECT_FALSE(bucket.Take(kNow + absl::Minutes(15)));
+  EXPECT_EQ(bucket.next() - kNow, absl::Minutes(30) + absl::Milliseconds(1));
+}
+
 TEST(TokenBucketTest, ZeroIsNoLimit) {
   TokenBucket bucket(0);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(bucket.Take(kNow));
