@@ -1,6 +1,8 @@
 #include "daemon/rules/samples_judge.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/match.h"
 
@@ -12,7 +14,7 @@ void SamplesJudge::JudgeStep(const StepView& view) {
     const std::optional<Taken> taken = Take(view, index);
     if (taken.has_value()) taken_.push_back(*taken);
   }
-  if (rule().input.siblings) CompareSiblings();
+  if (rule().input.siblings) CompareSiblings(view.step);
   for (const Taken& taken : taken_) Push(view, taken);
 }
 
@@ -65,6 +67,7 @@ std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size
   const int64_t previous = subject->last_step;
   const bool new_cadence = previous >= 0 && CadenceChanged(view.step - previous, subject);
   subject->last_step = view.step;
+  subject->newest = std::numeric_limits<double>::quiet_NaN();
 
   int64_t base = previous >= 0 ? previous : view.step - 1;
   if (absl::StartsWith(rule().input.indicators[0], "attn.delta")) {
@@ -77,13 +80,19 @@ std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size
   const bool other_window = subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0;
   if (other_window || new_cadence) subject->judge.Rebase();
   subject->flags = 0;
-  return Taken{.subject = index, .base = base, .value = *value};
+  subject->newest = *value;
+  return Taken{.subject = index, .previous = previous, .base = base, .value = *value};
 }
 
-// Those without enough siblings are not judged.
-void SamplesJudge::CompareSiblings() {
+// Layers may take turns, so a sibling counts by its newest value, if it has one since the sample
+// before. Those without enough siblings are not judged.
+void SamplesJudge::CompareSiblings(int64_t step) {
+  int64_t since = step;
+  for (const Taken& taken : taken_) since = std::min(since, taken.previous);
   siblings_.Clear();
-  for (const Taken& taken : taken_) siblings_.Add(subjects()[taken.subject].series, taken.value);
+  for (const Subject& subject : subjects()) {
+    if (subject.last_step > since) siblings_.Add(subject.series, subject.newest);
+  }
   size_t kept = 0;
   for (Taken& taken : taken_) {
     const std::optional<double> ratio =

@@ -20,7 +20,8 @@ class SamplesJudge : public RuleJudge {
  private:
   struct Taken {
     size_t subject;
-    int64_t base;  // the last step that the value does not reflect
+    int64_t previous;  // step of the sample before; -1: none
+    int64_t base;      // the last step that the value does not reflect
     double value;
   };
 
@@ -33,7 +34,7 @@ class SamplesJudge : public RuleJudge {
   bool CadenceChanged(int64_t interval, Subject* subject) const;
   // The subject's value at this step, if it is one to judge.
   std::optional<Taken> Take(const StepView& view, size_t index);
-  void CompareSiblings();
+  void CompareSiblings(int64_t step);
   void Push(const StepView& view, const Taken& taken);
 
   std::vector<Taken> taken_;  // of one step; kept for its memory

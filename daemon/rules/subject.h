@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct Subject {
   int64_t last_step = -1;
   int64_t gap = 0;       // between its newest two
   int64_t interval = 0;  // expected between two, 0: not known yet
+  double newest = std::numeric_limits<double>::quiet_NaN();  // before `siblings` divides it
 };
 
 }  // namespace foreshock::rules

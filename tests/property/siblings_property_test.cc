@@ -102,19 +102,35 @@ class Layers {
   double shared_ = 1;
 };
 
-// The layers that the rule names over a run.
-std::set<uint32_t> Named(bool siblings, int layers, int seed, int ill) {
+// The layers that the rule names over a run. Of `turns` layers one is sampled at a step.
+std::set<uint32_t> Named(bool siblings, int layers, int seed, int ill, size_t turns = 1) {
   TestRun run(rules::OneRule({"indicator: attn.delta2.entropy_ratio_l1",
                               absl::StrCat("siblings: ", siblings ? "true" : "false"),
                               "level: {fall: 0.05, noises: 3}"}),
               static_cast<uint32_t>(layers));
   Layers model(layers, seed);
-  for (int row = 0; row < kRows; ++row) run.Step(row, model.Row(row, ill));
+  for (int row = 0; row < kRows; ++row) {
+    const std::vector<model::Sample> samples = model.Row(row, ill);
+    for (size_t turn = 0; turn < turns; ++turn) {
+      std::vector<model::Sample> due;
+      for (size_t i = turn; i < samples.size(); i += turns) due.push_back(samples[i]);
+      run.Step(row * static_cast<int64_t>(turns) + static_cast<int64_t>(turn), due);
+    }
+  }
   std::set<uint32_t> named;
   for (const model::AlertRow& row : run.rows) {
     named.insert(row.alert().layers().begin(), row.alert().layers().end());
   }
   return named;
+}
+
+TEST(SiblingsPropertyTest, LayersMayTakeTurns) {
+  for (const size_t turns : {2, 5, 8}) {
+    for (int seed = 0; seed < 5; ++seed) {
+      EXPECT_EQ(Named(true, 8, seed, 3, turns), std::set<uint32_t>{3}) << turns << " " << seed;
+      EXPECT_TRUE(Named(true, 8, seed, -1, turns).empty()) << turns << " turns, seed " << seed;
+    }
+  }
 }
 
 TEST(SiblingsPropertyTest, TheLayerThatDiffersIsNamedAndNoOther) {
