@@ -291,5 +291,278 @@ TEST(OpenStepsTest, ARestartDoesNotBringBackAStepThatWasTooFar) {
   EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(4));
 }
 
+// Step 1 of three ranks, closed after a second without ranks 1 and 2.
+OpenSteps WithAPartialStep() {
+  OpenSteps steps({.lateness = absl::Seconds(1)}, 3);
+  steps.Add(Report(0, 1), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart + absl::Seconds(1));
+  EXPECT_THAT(Numbers(closed), ElementsAre(1));
+  EXPECT_TRUE(closed.at(0).row.partial);
+  EXPECT_FALSE(closed.at(0).row.late);
+  return steps;
+}
+
+TEST(OpenStepsTest, ALateReportThatCompletesAStepMakesItWhole) {
+  OpenSteps steps = WithAPartialStep();
+  const auto row_after = [&steps](const model::ShardReport& report) {
+    EXPECT_EQ(steps.Add(report, kStart), OpenSteps::Outcome::kLate);
+    const std::vector<SettledStep> changed = steps.TakeSettled(kStart);
+    EXPECT_THAT(Numbers(changed), ElementsAre(1));
+    EXPECT_TRUE(changed.at(0).row.late);
+    return changed.at(0).row;
+  };
+  EXPECT_TRUE(row_after(Report(1, 1, /*last=*/false)).partial) << "rank 1 has more to say";
+  EXPECT_TRUE(row_after(Report(1, 1)).partial) << "rank 2 has not spoken";
+  const model::StepRow whole = row_after(Report(2, 1));
+  EXPECT_FALSE(whole.partial);
+  EXPECT_EQ(whole.ranks, 3u);
+  EXPECT_FALSE(row_after(Report(2, 1)).partial) << "said again, it stays whole";
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "nothing is new";
+}
+
+TEST(OpenStepsTest, ALateReportCompletesAStepThatTheOthersHaveLeft) {
+  OpenSteps gone = WithAPartialStep();
+  gone.RankGone(2);
+  gone.Add(Report(1, 1), kStart);
+  EXPECT_FALSE(gone.TakeSettled(kStart).at(0).row.partial);
+
+  OpenSteps past = WithAPartialStep();
+  past.Add(Report(2, 2, /*last=*/false), kStart);
+  past.Add(Report(1, 1), kStart);
+  EXPECT_FALSE(past.TakeSettled(kStart).at(0).row.partial);
+}
+
+TEST(OpenStepsTest, AStepThatWasWholeStaysWholeWhateverComesLate) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 1), kStart);
+  steps.RankGone(1);
+  EXPECT_FALSE(steps.TakeSettled(kStart).at(0).row.partial);
+  steps.RankReturns(1);
+  steps.Add(Report(1, 1, /*last=*/false), kStart);
+  EXPECT_FALSE(steps.TakeSettled(kStart).at(0).row.partial);
+}
+
+TEST(OpenStepsTest, ReportsAreClassedByTheStepsThatAreKept) {
+  OpenSteps steps({.kept_steps = 3}, 1);
+  EXPECT_EQ(steps.Classify(-100), OpenSteps::Outcome::kOpen) << "nothing has closed";
+  steps.Add(Report(0, 10), kStart);
+  steps.TakeSettled(kStart);
+  EXPECT_EQ(steps.last_closed(), 10);
+  EXPECT_EQ(steps.settled_through(), std::nullopt);
+  EXPECT_EQ(steps.Classify(11), OpenSteps::Outcome::kOpen);
+  EXPECT_EQ(steps.Classify(10), OpenSteps::Outcome::kLate);
+  EXPECT_EQ(steps.Classify(8), OpenSteps::Outcome::kLate);
+  EXPECT_EQ(steps.Classify(7), OpenSteps::Outcome::kTooLate);
+  EXPECT_EQ(steps.Add(Report(0, 7), kStart), OpenSteps::Outcome::kTooLate);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  // A step that nobody had spoken of may come late as well.
+  EXPECT_EQ(steps.Add(Report(0, 8), kStart), OpenSteps::Outcome::kLate);
+  const std::vector<SettledStep> changed = steps.TakeSettled(kStart);
+  EXPECT_THAT(Numbers(changed), ElementsAre(8));
+  EXPECT_EQ(steps.last_closed(), 10);
+  EXPECT_EQ(steps.open_steps(), 0u);
+}
+
+TEST(OpenStepsTest, StepsAreKeptUntilTheyAreOutOfReach) {
+  OpenSteps steps({.kept_steps = 3}, 1);
+  for (int64_t step = 0; step < 6; ++step) {
+    steps.Add(Report(0, step), kStart);
+    EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(step));
+  }
+  steps.TakeSettled(kStart);
+  EXPECT_EQ(steps.settled_through(), 2);
+  EXPECT_EQ(steps.Classify(3), OpenSteps::Outcome::kLate);
+  EXPECT_EQ(steps.Classify(2), OpenSteps::Outcome::kTooLate);
+}
+
+TEST(OpenStepsTest, WhatComesLateIsToldBeforeItsStepIsForgotten) {
+  OpenSteps steps({.bytes_max = 1, .kept_steps = 100}, 1);
+  steps.Add(Report(0, 1), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+  EXPECT_EQ(steps.Add(Report(0, 1), kStart), OpenSteps::Outcome::kLate);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+  EXPECT_GT(steps.bytes(), 0u);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.bytes(), 0u) << "forgotten for its bytes";
+  EXPECT_EQ(steps.Add(Report(0, 1), kStart), OpenSteps::Outcome::kTooLate);
+}
+
+TEST(OpenStepsTest, BytesAreThoseOfTheMergedSteps) {
+  OpenSteps steps({}, 1);
+  size_t expected = 0;
+  for (int64_t step = 0; step < 3; ++step) {
+    model::ShardReport report = Report(0, step, /*last=*/false);
+    report.mutable_shards()->add_scalars()->set_name("loss");
+    StepMerger alone;
+    alone.Add(report);
+    expected += alone.bytes();
+    steps.Add(report, kStart);
+    steps.Add(report, kStart);
+    EXPECT_EQ(steps.bytes(), expected);
+  }
+}
+
+TEST(OpenStepsTest, OpenStepsBeyondTheirBytesCloseOldestFirst) {
+  model::ShardReport report = Report(0, 0, /*last=*/false);
+  for (int e = 0; e < 64; ++e) report.mutable_shards()->add_gates()->set_layer(e);
+  StepMerger alone;
+  alone.Add(report);
+  OpenSteps steps({.bytes_max = 2 * alone.bytes(), .kept_steps = 0}, 2);
+  for (int64_t step = 0; step < 2; ++step) {
+    report.set_step(step);
+    steps.Add(report, kStart);
+    EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "as many as may be";
+  }
+  report.set_step(2);
+  steps.Add(report, kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_FALSE(closed.empty());
+  EXPECT_EQ(closed[0].row.step, 0);
+  EXPECT_TRUE(closed[0].row.partial);
+}
+
+TEST(OpenStepsTest, LatenessCountsFromTheFirstRankThatIsDone) {
+  OpenSteps steps({.lateness = absl::Seconds(30)}, 3);
+  steps.Add(Report(0, 1, /*last=*/false), kStart - absl::Seconds(100));
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(1, 1), kStart + absl::Seconds(20));
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Seconds(29)), IsEmpty());
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart + absl::Seconds(30))), ElementsAre(1));
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(2));
+}
+
+TEST(OpenStepsTest, OnlyRanksThatAStepWaitedForAreSilent) {
+  OpenSteps steps({.lateness = absl::Seconds(1)}, 4);
+  steps.Add(Report(0, 5), kStart);
+  steps.Add(Report(1, 4), kStart);
+  steps.Add(Report(2, 5, /*last=*/false), kStart);
+  steps.RankGone(3);
+  const absl::Time later = kStart + absl::Seconds(1);
+  EXPECT_THAT(Numbers(steps.TakeSettled(later)), ElementsAre(4, 5));
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(1, 2));
+  steps.RankReturns(1);  // it was not gone
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(1, 2));
+  steps.RankGone(1);
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(2));
+  steps.RankReturns(1);
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(2)) << "it said Hello";
+  steps.Add(Report(0, 6), later);
+  EXPECT_THAT(steps.TakeSettled(later), IsEmpty()) << "rank 1 is waited for again";
+}
+
+TEST(OpenStepsTest, AGoodbyeSettlesWhatWaitedForTheRankAlone) {
+  OpenSteps steps({}, 3);
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(1, 1), kStart);
+  steps.Add(Report(2, 0), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  steps.RankGone(2);
+  steps.RankGone(2);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+  // What it still says is merged, and waited for no more.
+  EXPECT_EQ(steps.Add(Report(2, 2), kStart), OpenSteps::Outcome::kOpen);
+  steps.Add(Report(0, 2), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty()) << "rank 1";
+  steps.Add(Report(1, 2), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(closed), ElementsAre(2));
+  EXPECT_EQ(closed[0].row.ranks, 3u);
+}
+
+TEST(OpenStepsTest, TheHindmostAreTheFarthestBehindIfAnyIs) {
+  OpenSteps steps({}, 4);
+  EXPECT_THAT(steps.hindmost(), IsEmpty()) << "all are where they begin";
+  steps.Add(Report(3, 7), kStart);
+  EXPECT_THAT(steps.hindmost(), ElementsAre(0, 1, 2));
+  steps.Add(Report(1, 5), kStart);
+  steps.Add(Report(0, 4), kStart);
+  steps.RankGone(2);
+  EXPECT_THAT(steps.hindmost(), ElementsAre(0));
+  steps.Add(Report(0, 5), kStart);
+  EXPECT_THAT(steps.hindmost(), ElementsAre(0, 1));
+  steps.Add(Report(0, 7), kStart);
+  steps.Add(Report(1, 6), kStart);
+  EXPECT_THAT(steps.hindmost(), ElementsAre(1));
+  steps.Add(Report(1, 7), kStart);
+  EXPECT_THAT(steps.hindmost(), IsEmpty()) << "and rank 2 is gone";
+  steps.Add(Report(1, 3), kStart);
+  EXPECT_THAT(steps.hindmost(), IsEmpty()) << "no rank goes back";
+}
+
+TEST(OpenStepsTest, AClosedStepSaysWhatItsReportsSaid) {
+  OpenSteps steps({}, 2);
+  model::ShardReport report = Report(0, 9);
+  report.set_time_unix_ns(1234);
+  report.set_skipped(true);
+  report.mutable_shards()->set_tokens(77);
+  report.mutable_shards()->add_token_sources()->set_id(1);
+  steps.Add(report, kStart);
+  steps.Add(Report(1, 9), kStart);
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(closed), ElementsAre(9));
+  EXPECT_EQ(closed[0].row, (model::StepRow{.attempt = 0,
+                                           .step = 9,
+                                           .time_unix_ns = 1234,
+                                           .tokens = 77,
+                                           .ranks = 2,
+                                           .skipped = true}));
+  ASSERT_NE(closed[0].merged, nullptr);
+  EXPECT_EQ(closed[0].merged->tokens(), 77u);
+}
+
+TEST(OpenStepsTest, RetiringTellsWhichStepsWereWhole) {
+  OpenSteps steps({}, 2);
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(1, 1), kStart);
+  steps.Add(Report(0, 2), kStart);
+  const std::vector<SettledStep> closed = steps.Retire();
+  ASSERT_THAT(Numbers(closed), ElementsAre(1, 2));
+  EXPECT_FALSE(closed[0].row.partial);
+  EXPECT_TRUE(closed[1].row.partial);
+  EXPECT_EQ(steps.last_closed(), 2);
+}
+
+TEST(OpenStepsTest, ARestartKnowsOfRanksAndReportsAsTheyWere) {
+  OpenSteps steps({.lateness = absl::Seconds(30), .kept_steps = 32}, 3);
+  steps.RestoreClosed(5, std::nullopt);
+  EXPECT_EQ(steps.last_closed(), 5);
+  steps.RestoreRank(0, 2, false);
+  steps.RestoreRank(0, 6, false);  // the newer row
+  steps.RestoreRank(1, 5, true);
+  steps.RestoreRank(7, 1, false);  // no such rank in this world
+  steps.RestoreReport(Report(7, 6), kStart);
+  EXPECT_EQ(steps.open_steps(), 0u);
+  EXPECT_EQ(steps.ranks_held(), 2u);
+  EXPECT_THAT(steps.hindmost(), ElementsAre(2));
+  steps.RestoreReport(Report(0, 6, /*last=*/false), kStart - absl::Seconds(50));
+  steps.RestoreReport(Report(0, 6), kStart);
+  steps.RestoreReport(Report(0, 6), kStart + absl::Seconds(20));
+  EXPECT_EQ(steps.open_steps(), 1u);
+  steps.RestoreReport(Report(0, 5), kStart);
+  EXPECT_EQ(steps.open_steps(), 1u) << "5 had closed";
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Seconds(29)), IsEmpty()) << "rank 2 is waited for";
+  const std::vector<SettledStep> closed = steps.TakeSettled(kStart + absl::Seconds(30));
+  ASSERT_THAT(Numbers(closed), ElementsAre(6));
+  EXPECT_TRUE(closed[0].row.partial);
+  EXPECT_EQ(closed[0].row.ranks, 1u);
+  EXPECT_THAT(steps.silent_ranks(), ElementsAre(2));
+  // What comes for the step that had closed before is late.
+  EXPECT_EQ(steps.Add(Report(2, 5), kStart), OpenSteps::Outcome::kLate);
+  const std::vector<SettledStep> changed = steps.TakeSettled(kStart);
+  ASSERT_THAT(Numbers(changed), ElementsAre(5));
+  EXPECT_EQ(changed[0].row.ranks, 2u);
+}
+
+TEST(OpenStepsTest, ARestartedRankThatSpeaksIsWaitedFor) {
+  OpenSteps steps({}, 2);
+  steps.RestoreRank(0, 3, false);
+  steps.RestoreRank(1, 3, true);
+  steps.RankReturns(1);
+  steps.Add(Report(0, 4), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  steps.Add(Report(1, 4), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(4));
+}
+
 }  // namespace
 }  // namespace foreshock::merge
