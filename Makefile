@@ -82,6 +82,9 @@ lab: ## train, break and watch: every fault with SEEDS seeds; hours; writes docs
 	@deploy/install-deps.sh build test
 	@deploy/build.sh release foreshockd foreshock foreshock_python
 	@/usr/bin/python3 tests/lab/run.py build/release --captures '$(CAPTURES)' --seeds $(SEEDS)
+	@/usr/bin/python3 tests/lab/zoo.py build/release --captures '$(CAPTURES)/zoo' --seeds $(SEEDS)
+	@build/release/bin/foreshock rules backtest rules/default.yaml rules/signatures.yaml --captures '$(CAPTURES)/zoo' \
+	  || test $$? -eq 1 # verdicts that are missed are what one wants to see
 
 proxy-lab: ## proxies of a small MoE, broken like their original; SEEDS seeds; an hour; writes docs/proxy.md, failures.md
 	@deploy/install-deps.sh build test

@@ -102,6 +102,7 @@ class Bench:
         """Reward or loss by step. Without a name nobody watches."""
         from lab import faults, rl, rl_faults
         from lab.parallel import Grid
+        from lab.settings import decoder
         from lab.train import Plan, train
         from lab.watching import Sink
 
@@ -113,7 +114,7 @@ class Bench:
                       inject_step=inject_step, seed=self.seed, sink=sink)
         if self.mode == "rl":
             return rl.train_rl(rl.RlPlan(**common, prompts=prompts), policy)
-        return train(Plan(**common, text=ROOT, shape=policy.shape), Grid(), policy)
+        return train(Plan(**common, setting=decoder(ROOT, policy.shape)), Grid(), policy)
 
     def text(self, policy: Any, batches: int, salt: int) -> list[Any]:
         """[(tokens, targets)]: RL: prompts with the policy's own answers; else text."""

@@ -16,7 +16,6 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 import uuid
 from typing import Any
 
@@ -29,12 +28,11 @@ for flag, kernels in (("avx512f", "SkylakeX"), ("avx2", "Haswell")):
     if flag in CPU_FLAGS:
         os.environ.setdefault("OPENBLAS_CORETYPE", kernels)
 
-import torch  # noqa: E402
-
 from lab import faults, plot, rl_faults, verdict  # noqa: E402
-from lab.parallel import Grid, join  # noqa: E402
+from lab.processes import settle_torch, train_all  # noqa: E402
 from lab.rl import RlPlan, train_rl  # noqa: E402
-from lab.train import Plan, train  # noqa: E402
+from lab.settings import SETTINGS, decoder  # noqa: E402
+from lab.train import Plan  # noqa: E402
 from lab.watching import Sink  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -60,6 +58,9 @@ def arguments() -> argparse.Namespace:
         f"{fault_lines(rl_faults.FAULTS)}",
     )
     parser.add_argument("--mode", choices=("pretrain", "rl"), default="pretrain")
+    parser.add_argument("--setting", choices=("decoder", *SETTINGS), default="decoder",
+                        help="what is trained, with --mode pretrain; default: decoder")
+    parser.add_argument("--layer", type=int, help="the only one with the fault; default: all")
     parser.add_argument("--fault", default="none", metavar="NAME", help="see below")
     parser.add_argument("--strength", type=float, help="of the fault; default: see below")
     parser.add_argument("--inject-step", type=int, help="default 400, with --mode rl 200")
@@ -88,6 +89,8 @@ def arguments() -> argparse.Namespace:
         parser.error(f"--world {given.world}: with --mode rl allowed: 1")
     if given.world is None:
         given.world = 1 if given.mode == "rl" else fault.processes
+    if given.tensor is None and given.setting != "decoder":
+        given.tensor = 1
     if given.tensor is None:
         given.tensor = 2 if given.world == 4 else 1
     if given.world % given.tensor:
@@ -109,35 +112,11 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def settle_torch() -> None:
-    torch.set_num_threads(1)  # and so the same seed gives the same bits
-
-
-def other_rank(rank: int, given: argparse.Namespace, plan: Plan, meeting: str) -> None:
-    """A process of ranks 1 and up."""
-    settle_torch()
-    train(plan, join(rank, given.world, given.tensor, meeting))
-
-
 def run_pretraining(given: argparse.Namespace, sink: Sink) -> dict[int, float]:
+    setting = decoder(given.text) if given.setting == "decoder" else SETTINGS[given.setting]
     plan = Plan(fault=given.fault, strength=given.strength, inject_step=given.inject_step,
-                steps=given.steps, seed=given.seed, text=given.text, sink=sink)
-    if given.world == 1:
-        return train(plan, Grid())
-    with tempfile.TemporaryDirectory(prefix="fault_lab_") as folder:
-        meeting = f"file://{folder}/meeting"
-        context = torch.multiprocessing.get_context("spawn")
-        others = [context.Process(target=other_rank, args=(rank, given, plan, meeting), daemon=True)
-                  for rank in range(1, given.world)]
-        for process in others:
-            process.start()
-        losses = train(plan, join(0, given.world, given.tensor, meeting))
-        for process in others:
-            process.join()
-        failed = [rank for rank, process in enumerate(others, start=1) if process.exitcode != 0]
-        if failed:
-            raise RuntimeError(f"the processes of ranks {failed} failed; their messages are above")
-        return losses
+                steps=given.steps, seed=given.seed, setting=setting, sink=sink, layer=given.layer)
+    return train_all(plan, given.world, given.tensor)
 
 
 def draw(given: argparse.Namespace, curve: dict[int, float], found: dict[str, Any]) -> None:

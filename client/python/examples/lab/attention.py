@@ -25,10 +25,12 @@ class Rounding:
         mode: "nearest" (what good kernels do, no bias to speak of), "toward-zero" (biased: every
             value loses magnitude) or "zero-mean" (stochastic on the same grid: as coarse, no bias).
         dropped_bits: low mantissa bits given up besides, 0..7; BF16 has 7.
+        gain: what the backward pass sees of the rounding's error, in multiples of it.
     """
 
     mode: str = "nearest"
     dropped_bits: int = 0
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
         if self.mode not in ("nearest", "toward-zero", "zero-mean"):
@@ -45,6 +47,32 @@ class Rounding:
         if self.mode == "zero-mean":
             bits = bits + torch.randint(0, low + 1, bits.shape, dtype=torch.int32)
         return (bits & ~low).view(torch.float32)
+
+    def kept(self, x: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+        """What the backward pass is given for `x`."""
+        return rounded if self.gain == 1.0 else x + self.gain * (rounded - x)
+
+
+@dataclasses.dataclass(frozen=True)
+class OneHead:
+    """`rounding` in one head alone; the others are rounded as good kernels do."""
+
+    rounding: Rounding
+    head: int
+    heads: int
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """`x` [batch * heads, length, r], heads fastest."""
+        out = Rounding()(x)
+        mine = slice(self.head, None, self.heads)
+        out[mine] = self.rounding(x[mine].contiguous())
+        return out
+
+    def kept(self, x: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+        mine = slice(self.head, None, self.heads)
+        out = rounded.clone()
+        out[mine] = self.rounding.kept(x[mine], rounded[mine])
+        return out
 
 
 class TiledAttention(torch.autograd.Function):
@@ -66,9 +94,9 @@ class TiledAttention(torch.autograd.Function):
             largest[:, rows] = higher
         out = weighted / total
         log_sum = largest + total.log()
-        out = rounding(out)
-        ctx.save_for_backward(q, k, v, out, log_sum)
-        return out
+        rounded = rounding(out)
+        ctx.save_for_backward(q, k, v, rounding.kept(out, rounded), log_sum)
+        return rounded
 
     @staticmethod
     def backward(ctx, d_out):  # type: ignore[no-untyped-def]
@@ -84,6 +112,18 @@ class TiledAttention(torch.autograd.Function):
             d_q[:, rows] += d_logits @ k[:, cols]
             d_k[:, cols] = d_logits.transpose(1, 2) @ q[:, rows]
         return d_q, d_k, d_v, None
+
+
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rounding: Rounding | OneHead
+) -> torch.Tensor:
+    """Causal attention of q [batch, heads, length, r], k and v [batch, key heads, length, r]; the
+    result [batch, length, heads * r]."""
+    batch, heads, length, _ = q.shape
+    if k.shape[1] != heads:
+        k, v = (x.repeat_interleave(heads // x.shape[1], dim=1) for x in (k, v))
+    out = TiledAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), rounding)
+    return out.view(batch, heads, length, -1).transpose(1, 2).reshape(batch, length, -1)
 
 
 def _tiles(length: int) -> list[tuple[slice, slice]]:

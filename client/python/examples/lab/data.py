@@ -43,25 +43,33 @@ class Batches:
         seed: of the run.
         sequences: per data rank and step.
         length: tokens of a sequence.
+        vocabulary: tokens of the text are smaller.
     """
 
-    def __init__(self, text: np.ndarray, seed: int, sequences: int, length: int) -> None:
+    def __init__(
+        self, text: np.ndarray, seed: int, sequences: int, length: int,
+        vocabulary: int = VOCABULARY,
+    ) -> None:
         self._text = text
         self._seed = seed
         self._sequences = sequences
         self._offsets = np.arange(length + 1)
+        self._vocabulary = vocabulary
 
-    def at(self, step: int, data_rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets of a step, int64 [sequences, length] each."""
+    def at(
+        self, step: int, data_rank: int, scale: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets of a step, int64 [sequences * scale, length] each."""
         random = np.random.default_rng([self._seed, step, data_rank])
-        starts = random.integers(0, len(self._text) - len(self._offsets), self._sequences)
+        sequences = max(1, round(self._sequences * scale))
+        starts = random.integers(0, len(self._text) - len(self._offsets), sequences)
         return _split(self._text[starts[:, None] + self._offsets])
 
     def noise_at(self, step: int, data_rank: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The same shapes, filled with random bytes: a corrupt batch."""
         random = np.random.default_rng([self._seed, step, data_rank, 1])
         shape = (self._sequences, len(self._offsets))
-        return _split(random.integers(0, VOCABULARY, shape))
+        return _split(random.integers(0, self._vocabulary, shape))
 
 
 def _split(windows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,24 +13,38 @@ from lab.attention import Rounding
 
 RAMP_STEPS = 600  # a learning-rate ramp reaches its factor after so many steps, and goes on
 NAN_EVERY_STEPS = 7
+SPIKE_EVERY_STEPS = 10
 NAN_GUARD_STEPS = 140  # so long the trainer drops a non-finite shard; then the guard fails
 RESUME_AFTER_STEPS = 100  # steps lost when the run goes back to its checkpoint
+SHORT_RAMP_STEPS = 100  # a learning-rate level is reached in so many steps
 
 
 @dataclasses.dataclass
 class Knobs:
     """The settings of one step."""
 
+    layer: int | None = None  # to which a fault inside of layers is limited; None: all
+    head: int | None = None  # to which `rounding` is limited; None: all
     rounding: Rounding = Rounding()
     lr: float = 1.0  # factor on the schedule, seen in `lr`
     hidden_lr: float = 1.0  # factor that the optimizer applies and nobody reports
     qk_lr: float = 1.0  # factor for W_Q and W_K, not reported either
     qk_weight_decay: bool = True
     router_lr: float = 1.0
+    weight_decay: float = 1.0  # factor
     router_noise: float = 0.0
-    balance: float = 1.0  # factor on the balance loss
+    balance: float = 1.0  # factor on the balance loss and on the rate of a balancing bias
     closed_experts: int = 0
+    hot_expert: bool = False  # the first expert is chosen by every token
     noise_batch: bool = False
+    batch_age: int = 0  # the batch of so many steps ago comes again
+    shuffled: float = 0.0  # share of targets that are those of other tokens
+    degenerate: float = 0.0  # share of sequences that repeat their first token
+    other_data: bool = False  # another source, as a declared change brings it
+    batch_scale: float = 1.0
+    embedding_spike: float = 0.0  # what the embedding of the batch's first token is multiplied by
+    logit_scale: float = 1.0  # on the output
+    noisy_rank: float = 0.0  # the last data rank's gradient is noise of so many times its norm
     nan_shard: bool = False  # the last data rank computes NaN in this step
     nan_guard: bool = True  # a shard with non-finite gradients is left out of the mean
 
@@ -44,6 +58,9 @@ class Fault:
         strength: the default, its unit in words, and the least and greatest that make sense.
         apply: (knobs, steps since the injection, >= 0; strength); changes the knobs.
         processes: least number of data-parallel processes it makes sense with.
+        lost: what is not restored when the run goes back to its checkpoint: "experts" (of the last
+            STRENGTH layers), "layer", "moments" (of the optimizer), "nothing"; "": it does not.
+        declares: the kind of event by which the trainer announces it.
     """
 
     named: str
@@ -53,10 +70,21 @@ class Fault:
     help: str
     apply: Callable[[Knobs, int, float], None] = lambda knobs, since, strength: None
     processes: int = 1
+    lost: str = ""
+    declares: str = ""
+
+    @property
+    def quiet(self) -> bool:
+        """No warning is wanted."""
+        return self.named in ("", "data_batch")
 
 
 def _bf16_attention(knobs: Knobs, since: int, strength: float) -> None:
     knobs.rounding = Rounding("toward-zero", int(strength))
+
+
+def _attention_bias(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.rounding = Rounding("toward-zero", 7, strength)
 
 
 def _zero_mean(knobs: Knobs, since: int, strength: float) -> None:
@@ -100,6 +128,58 @@ def _optimizer(knobs: Knobs, since: int, strength: float) -> None:
     knobs.hidden_lr = strength
 
 
+def _learning_rate_level(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.lr = strength ** min(1.0, (since + 1) / SHORT_RAMP_STEPS)
+
+
+def _learning_rate_from_start(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.lr = strength
+
+
+def _balancing_lost(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.balance = -strength
+
+
+def _hot_expert(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.hot_expert = True
+
+
+def _weight_decay(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.weight_decay = -strength
+
+
+def _shuffled(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.shuffled = strength
+
+
+def _repeated(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.batch_age = since
+
+
+def _degenerate(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.degenerate = strength
+
+
+def _embedding_spikes(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.embedding_spike = strength if since % SPIKE_EVERY_STEPS == 0 else 0.0
+
+
+def _logit_scale(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.logit_scale = strength ** min(1.0, (since + 1) / SHORT_RAMP_STEPS)
+
+
+def _rank_noise(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.noisy_rank = strength
+
+
+def _data_change(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.other_data = True
+
+
+def _batch_size(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.batch_scale = strength
+
+
 FAULTS = {
     "none": Fault("", 0, "", (0, 0), "a healthy run"),
     "bf16-attention": Fault(
@@ -107,6 +187,10 @@ FAULTS = {
         "the attention output is cut toward zero to BF16 and STRENGTH bits less; without the extra "
         "bits nothing happens in a model this small, so the bias is amplified 2^STRENGTH-fold",
         _bf16_attention),
+    "attention-bias": Fault(
+        "low_precision_attention", 16, "times the error", (1, 1e4),
+        "bf16-attention with all bits dropped, and the backward pass sees STRENGTH times its error: "
+        "harm in hundreds of steps to models that shrug off the plain fault", _attention_bias),
     "bf16-attention-zero-mean": Fault(
         "", 7, "mantissa bits dropped, 0..7", (0, 7),
         "negative control: as coarse as bf16-attention, but rounded without a bias", _zero_mean),
@@ -139,13 +223,64 @@ FAULTS = {
     "resume": Fault(
         "resume_fault", 1, "layers, 1..3", (1, 3),
         f"{RESUME_AFTER_STEPS} steps after a checkpoint the run goes back to it, and the experts "
-        "of the last STRENGTH layers are not restored but start anew"),
+        "of the last STRENGTH layers are not restored but start anew", lost="experts"),
+    "learning-rate-level": Fault(
+        "learning_rate_too_high", 8, f"factor, reached in {SHORT_RAMP_STEPS} steps", (1, 1e4),
+        "the learning rate goes to a higher level and stays there", _learning_rate_level),
+    "learning-rate-start": Fault(
+        "learning_rate_too_high", 30, "factor", (1, 1e4),
+        "the learning rate is too high; with --inject-step 0 from the start",
+        _learning_rate_from_start),
+    "balancing-lost": Fault(
+        "router_collapse", 5, "times the sign is wrong; 0: balancing stops", (0, 1e4),
+        "the balance loss, or the bias that balances, pulls STRENGTH times the wrong way",
+        _balancing_lost),
+    "hot-expert": Fault(
+        "dead_experts", 0, "", (0, 0), "every token takes the first expert", _hot_expert),
+    "weight-decay-sign": Fault(
+        "optimizer_fault", 30, "times the weight decay", (1, 1e4),
+        "weight decay has the wrong sign and is STRENGTH times as strong; as strong as it was "
+        "nothing happens in so few steps", _weight_decay),
+    "shuffled-labels": Fault(
+        "unknown", 0.5, "share of the targets", (0, 1), "targets belong to other tokens",
+        _shuffled),
+    "repeated-batch": Fault("unknown", 0, "", (0, 0), "one batch for ever", _repeated),
+    "degenerate-tokens": Fault(
+        "unknown", 0.5, "share of the sequences", (0, 1), "sequences that repeat one token",
+        _degenerate),
+    "embedding-spikes": Fault(
+        "unknown", 4, "factor", (1, 1e4),
+        f"every {SPIKE_EVERY_STEPS} steps a row of the embedding is multiplied",
+        _embedding_spikes),
+    "logit-scale": Fault(
+        "unknown", 4, f"factor, reached in {SHORT_RAMP_STEPS} steps", (1, 1e4),
+        "the output logits are scaled up", _logit_scale),
+    "rank-noise": Fault(
+        "rank_outlier", 3, "times the gradient's norm", (0, 1e4),
+        "the last data rank's gradient is noise", _rank_noise, processes=2),
+    "moments-lost": Fault(
+        "resume_fault", 0, "", (0, 0), "a resume whose optimizer begins without its moments",
+        lost="moments"),
+    "layer-lost": Fault(
+        "resume_fault", 0, "", (0, 0), "a resume that does not restore one layer", lost="layer"),
+    "clean-resume": Fault(
+        "", 0, "", (0, 0), "a resume that restores everything", lost="nothing"),
+    "data-change": Fault(
+        "", 0, "", (0, 0), "another source of data, announced", _data_change,
+        declares="data_change"),
+    "batch-size": Fault(
+        "", 2, "factor", (0.01, 100), "batches of another size, announced", _batch_size,
+        declares="batch_size"),
 }
 
 
-def knobs_at(fault: str, step: int, inject_step: int, strength: float) -> Knobs:
+def knobs_at(
+    fault: str, step: int, inject_step: int, strength: float, layer: int | None = None,
+    head: int | None = None,
+) -> Knobs:
     """The settings of `step`; pure."""
     knobs = Knobs()
     if step >= inject_step:
+        knobs.layer, knobs.head = layer, head
         FAULTS[fault].apply(knobs, step - inject_step, strength)
     return knobs

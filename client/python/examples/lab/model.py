@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from lab.attention import Rounding, TiledAttention
+from lab.attention import Rounding, attend
 from lab.parallel import Grid
 
 
@@ -32,6 +32,8 @@ class Shape:
     experts: int = 8
     top_k: int = 2
     expert_hidden: int = 112
+    scoring: str = "softmax"  # of the router, or "sigmoid", which is balanced by a bias
+    shared_hidden: int = 0  # width of an expert that every token takes; 0: none
 
 
 class Attention(nn.Module):
@@ -61,9 +63,11 @@ class Attention(nn.Module):
         q, k, v = heads(self.q_proj(x)), heads(self.k_proj(x)), heads(self.v_proj(x))
         if self.observe is not None:
             self.observe(q, k)
-        out = TiledAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), self.rounding)
-        out = out.view(batch, self.own_heads, length, self.head_dim).transpose(1, 2)
-        return self.o_proj(out.reshape(batch, length, -1))
+        return self.o_proj(attend(q, k, v, self.rounding))
+
+    def query_key(self) -> list[torch.Tensor]:
+        """W_Q and W_K."""
+        return [self.q_proj.weight, self.k_proj.weight]
 
 
 class Experts(nn.Module):
@@ -81,7 +85,8 @@ class Experts(nn.Module):
 
 
 class MoE(nn.Module):
-    """Softmax router, top-k experts per token, no capacity limit.
+    """A router, top-k experts per token, no capacity limit; a balance loss keeps a softmax router
+    in balance, a bias on the choice a sigmoid one (DeepSeek-V3, arXiv:2412.19437, 2.1.2).
 
     After a forward: `counts` int64 [experts] (assignments), `balance_loss` (scalar with gradient),
     `chosen` int64 [tokens, k].
@@ -92,12 +97,20 @@ class MoE(nn.Module):
         self.grid = grid
         self.num_experts = shape.experts
         self.top_k = shape.top_k
+        self.scoring_func = shape.scoring
         self.gate = nn.Linear(shape.hidden, shape.experts, bias=False)
         self.experts = Experts(shape, grid)
         self.noise = 0.0  # standard deviation of what is added to the router's logits
-        # Added to the scores for the choice alone, as DeepSeek's balancing does; here always 0
-        # but where a fault shuts experts out.
+        # Added to the scores for the choice alone. With softmax it is 0, but where a fault shuts
+        # experts out.
         self.gate.register_buffer("e_score_correction_bias", torch.zeros(shape.experts))
+        self.shared = None
+        if shape.shared_hidden:
+            self.n_shared_experts = 1
+            self.shared = nn.Sequential(
+                nn.Linear(shape.hidden, shape.shared_hidden, bias=False), nn.ReLU(),
+                nn.Linear(shape.shared_hidden, shape.hidden, bias=False),
+            )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[batch, length, hidden] to the same; with tensor parallelism a partial sum of it."""
@@ -105,7 +118,8 @@ class MoE(nn.Module):
         logits = self.gate(tokens)
         if self.noise > 0.0:
             logits = logits + self.noise * torch.randn_like(logits)
-        scores = torch.softmax(logits, dim=-1)
+        sigmoid = self.scoring_func == "sigmoid"
+        scores = torch.sigmoid(logits) if sigmoid else torch.softmax(logits, dim=-1)
         biased = scores.detach() + self.gate.e_score_correction_bias
         self.chosen = biased.topk(self.top_k, dim=-1).indices
         self.counts = torch.bincount(self.chosen.flatten(), minlength=self.num_experts)
@@ -121,7 +135,16 @@ class MoE(nn.Module):
         spread = spread.index_copy(0, slots, tokens.repeat_interleave(self.top_k, dim=0))
         done = self.experts(spread.view(self.num_experts, places, -1)).flatten(0, 1)
         mixed = done.index_select(0, slots).view(len(tokens), self.top_k, -1)
-        return (mixed * weights.unsqueeze(-1)).sum(1).view_as(x)
+        mixed = (mixed * weights.unsqueeze(-1)).sum(1)
+        if self.shared is not None:
+            mixed = mixed + self.shared(tokens)
+        return mixed.view_as(x)
+
+    @torch.no_grad()
+    def balance(self, rate: float) -> None:
+        """Moves the bias against the load of the last forward."""
+        load = self.counts.float()
+        self.gate.e_score_correction_bias += rate * torch.sign(load.mean() - load)
 
     def _slots(self) -> tuple[torch.Tensor, int]:
         """Where each (token, choice) goes in [experts * places], and the places per expert."""
@@ -212,6 +235,9 @@ class Decoder(nn.Module):
             fill(moe.gate.weight, shape.hidden**-0.5)
             fill(moe.experts.w_in, shape.hidden**-0.5, 2)
             fill(moe.experts.w_out, residual * shape.expert_hidden**-0.5, 1)
+            if moe.shared is not None:
+                fill(moe.shared[0].weight, shape.hidden**-0.5)
+                fill(moe.shared[2].weight, residual * shape.shared_hidden**-0.5)
         fill(self.lm_head.weight, shape.hidden**-0.5)
 
     def sharded_parameters(self) -> set[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
+from torch import nn
 
-from lab.data import Batches, read_text
 from lab.faults import FAULTS, RESUME_AFTER_STEPS, knobs_at
-from lab.model import Decoder, Shape
 from lab.parallel import Grid
 from lab.progress import Progress
-from lab.trainer import Recipe, Trainer
+from lab.settings import Setting
+from lab.trainer import Trainer
 from lab.watching import Sink
 
 
@@ -23,25 +22,30 @@ class Plan:
     inject_step: int
     steps: int
     seed: int
-    text: pathlib.Path
+    setting: Setting
     sink: Sink
-    shape: Shape = Shape()
-    recipe: Recipe = Recipe()
+    layer: int | None = None  # to which the fault is limited; None: all
+    head: int | None = None
 
     def attempts(self) -> list[range]:
         """The steps of each attempt; a second one goes back to the injection's checkpoint."""
-        if self.fault != "resume":
+        if not FAULTS[self.fault].lost:
             return [range(self.steps)]
         lost = self.inject_step + RESUME_AFTER_STEPS
         return [range(lost), range(self.inject_step, self.steps)]
 
 
-def train(plan: Plan, grid: Grid, model: Decoder | None = None) -> dict[int, float]:
+def train(plan: Plan, grid: Grid, model: nn.Module | None = None) -> dict[int, float]:
     """Runs `plan` on this process of `grid` with `model` (default: a new one) and leaves it trained;
     returns the mean loss by step, of the last attempt that reached the step."""
-    sequences = plan.recipe.sequences // grid.data_size
-    batches = Batches(read_text(plan.text), plan.seed, sequences, plan.shape.length)
-    trainer = Trainer(plan.shape, plan.recipe, plan.seed, batches, grid, model)
+    setting, fault = plan.setting, FAULTS[plan.fault]
+    sequences = setting.recipe.sequences // grid.data_size
+    batches, other = (setting.source(plan.seed, sequences, dialect) for dialect in (0, 1))
+
+    def build(seed: int) -> nn.Module:
+        return model if model is not None and seed == plan.seed else setting.build(seed, grid)
+
+    trainer = Trainer(build, setting.recipe, plan.seed, batches, grid, other)
     losses: dict[int, float] = {}
     attempts = plan.attempts()
     progress = Progress(plan.fault, sum(len(steps) for steps in attempts), grid.rank == 0)
@@ -49,16 +53,21 @@ def train(plan: Plan, grid: Grid, model: Decoder | None = None) -> dict[int, flo
     checkpoint = None
     for number, steps in enumerate(attempts, start=1):
         if checkpoint is not None:
-            trainer.restore(checkpoint, forget_layers=int(plan.strength))
+            trainer.restore(checkpoint, fault.lost, int(plan.strength), plan.layer)
         monitor = plan.sink.watch(
-            trainer.model, trainer.optimizer, grid, number, steps.start if number > 1 else None
+            trainer.model, trainer.optimizer, grid, number, steps.start if number > 1 else None,
+            setting.dense_sampling,
         )
         for step in steps:
-            if FAULTS[plan.fault].named == "resume_fault" and step == plan.inject_step:
+            if fault.declares and step == plan.inject_step and monitor is not None:
+                monitor.event(fault.declares, step)
+            if fault.lost and step == plan.inject_step:
                 if checkpoint is None and monitor is not None:
                     monitor.event("checkpoint_saved", max(0, step - 1), f"before step {step}")
                 checkpoint = checkpoint or trainer.checkpoint()
-            result = trainer.step(step, knobs_at(plan.fault, step, plan.inject_step, plan.strength))
+            knobs = knobs_at(plan.fault, step, plan.inject_step, plan.strength, plan.layer,
+                             plan.head)  # fmt: skip
+            result = trainer.step(step, knobs)
             losses[step] = result.loss
             if monitor is not None:
                 monitor.step(
@@ -66,11 +75,7 @@ def train(plan: Plan, grid: Grid, model: Decoder | None = None) -> dict[int, flo
                     loss=result.rank_loss,
                     grad_norm=result.grad_norm,
                     tokens=result.own_tokens,
-                    grad_norm_q=result.grad_norm_q,
-                    grad_norm_k=result.grad_norm_k,
-                    grad_norm_router=result.grad_norm_router,
-                    lr=result.lr,
-                    aux_loss=result.aux_loss,
+                    **(result.extras() if setting.dense_sampling else {}),
                 )
             done += 1
             progress.at(done, f"step {step}  loss {result.loss:.3f}")

@@ -7,13 +7,14 @@ import os
 import pathlib
 from typing import Any
 
+from torch import nn
+
 import foreshock
-from lab.model import Decoder
 from lab.parallel import Grid
 
 # A run of 1 500 steps is short: all layers every 10 steps. The rest is the default, but for the
 # gradient norms, which the trainer measures anyway and over all shards.
-SAMPLING = {"spectra": {"every": 10, "groups": 1}, "gradients": {"every": 0}}
+DENSE = {"spectra": {"every": 10, "groups": 1}, "gradients": {"every": 0}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +35,10 @@ class Sink:
     launch: str
 
     def watch(
-        self, model: Decoder, optimizer: Any, grid: Grid, attempt: int, resume_step: int | None
+        self, model: nn.Module, optimizer: Any, grid: Grid, attempt: int, resume_step: int | None,
+        dense: bool = True,
     ) -> "foreshock.Monitor | None":
+        """`dense`: with DENSE sampling, and logits; else what three lines in a training loop get."""
         if not self.server and not self.capture:
             return None
         identity: dict[str, Any] = dict(
@@ -45,21 +48,22 @@ class Sink:
             coordinates={"data": grid.data, "tensor": grid.tensor},
             resume_step=resume_step,
         )
-        capture = self._capture(grid.rank, attempt)
+        capture = self.capture_of(grid.rank, attempt)
         monitor = foreshock.watch(
             model,
             optimizer,
             run=self.run,
             server=self.server or None,
             recorder=foreshock.Recorder(capture, self.run, **identity) if capture else None,
-            sampling=SAMPLING,
+            sampling=DENSE if dense else None,
             **identity,
         )
-        for number, layer in enumerate(model.layers):
+        for number, layer in enumerate(model.layers if dense else ()):
             layer.self_attn.observe = _observer(monitor, number)
         return monitor
 
-    def _capture(self, rank: int, attempt: int) -> str:
+    def capture_of(self, rank: int, attempt: int) -> str:
+        """The path of the capture of a rank and attempt; "" for none."""
         if not self.capture:
             return ""
         path = pathlib.Path(self.capture)

@@ -45,7 +45,7 @@ class Recorder:
             )
         self._temporary = f"{self.path}.{os.getpid()}.tmp"
         file = open(self._temporary, "wb")
-        self._out = _Fscap(file) if self.path.endswith(".fscap") else _Jsonl(file)
+        self._out = FscapWriter(file) if self.path.endswith(".fscap") else _Jsonl(file)
         self._file = file
         self._lock = threading.RLock()
         self._names = Names()
@@ -144,7 +144,7 @@ class _Jsonl:
         pass
 
 
-class _Fscap:
+class FscapWriter:
     def __init__(self, file: BinaryIO) -> None:
         try:
             import zstandard
