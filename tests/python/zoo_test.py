@@ -33,7 +33,8 @@ from lab.trainer import Trainer  # noqa: E402
 FOUND = {
     "gqa": ("split q_proj, k_proj", 8, None), "gqa-muon": ("split q_proj, k_proj", 6, None),
     "gqa-lion-noisy": ("split q_proj, k_proj", 8, None), "gpt2": ("GPT-2 c_attn", 6, None),
-    "gpt2-noisy": ("GPT-2 c_attn", 6, None), "moe-softmax": ("split q_proj, k_proj", 4, "softmax"),
+    "gpt2-noisy": ("GPT-2 c_attn", 6, None), "gpt2-bf16": ("GPT-2 c_attn", 6, None),
+    "gpt2-fp16": ("GPT-2 c_attn", 6, None), "moe-softmax": ("split q_proj, k_proj", 4, "softmax"),
     "moe-sigmoid": ("split q_proj, k_proj", 4, "sigmoid"), "mla": ("deepseek MLA", 4, None),
     "vit": ("torch MultiheadAttention", 6, None), "sft": ("split q_proj, k_proj", 6, None),
     "lora": ("", 0, None),
@@ -317,6 +318,49 @@ class FaultsOfTheRun(unittest.TestCase):
                 (before, [p.grad for p in one._parameters])]
         # Two independent directions in n dimensions: a cosine of about 1/sqrt(n).
         self.assertLess(abs(float(torch.cosine_similarity(*flat, dim=0))), 0.05)
+
+    def test_labels_of_one_rank_are_shuffled_on_that_rank_alone(self):
+        knobs = at_injection("rank-labels")
+        targets = []
+        for grid in (Grid(data_size=2, data=0), Grid(data_size=2, data=1)):
+            one = trainer("gpt2")
+            one.grid = grid
+            targets.append([one._batch(3, each)[1] for each in (Knobs(), knobs)])
+        self.assertTrue(torch.equal(*targets[0]))
+        self.assertFalse(torch.equal(*targets[1]))
+
+    def test_a_flipped_bit_is_one_weight_of_the_last_rank(self):
+        for grid, changed in ((Grid(data_size=2, data=0), 0), (Grid(data_size=2, data=1), 1)):
+            one = trainer("gpt2")
+            before = weights(one.model)
+            with mock.patch.object(one, "_average", lambda loss, guard: float(loss)), \
+                    mock.patch.object(one, "_update"):
+                one.grid = grid
+                one.step(0, at_injection("flipped-bit"))
+            ratios = [now / before[name] for name, now in weights(one.model).items()]
+            flipped = [r for r in torch.cat([r.flatten() for r in ratios]).tolist() if r > 2.0]
+            self.assertEqual(flipped, [2.0**16] * changed)
+
+    def test_an_overflow_skips_the_step_and_halves_the_loss_scale(self):
+        one = trainer("gpt2-fp16")
+        healthy = one.step(0, Knobs())
+        before = weights(one.model)
+        skipped = [one.step(1 + since, at_injection("loss-scale", since)) for since in range(2)]
+        self.assertEqual([s.skipped for s in (healthy, *skipped)], [False, True, False])
+        self.assertEqual([s.loss_scale for s in (healthy, *skipped)], [2.0**16, 2.0**15, 2.0**15])
+        again = trainer("gpt2-fp16")
+        again.step(0, Knobs())
+        again.step(1, at_injection("loss-scale"))
+        for name, weight in weights(again.model).items():
+            self.assertTrue(torch.equal(weight, before[name]), name)
+        self.assertIsNone(trainer("gpt2").step(0, Knobs()).loss_scale)
+
+    def test_autocast_multiplies_in_bfloat16(self):
+        seen = []
+        one = trainer("gpt2-bf16")
+        one.model.h[0].mlp.c_fc.register_forward_hook(lambda m, x, y: seen.append(y.dtype))
+        one.step(0, Knobs())
+        self.assertEqual(seen, [torch.bfloat16])
 
     def test_a_resume_loses_what_the_fault_says(self):
         for lost in ("nothing", "moments", "layer"):

@@ -122,7 +122,9 @@ def attend(
     batch, heads, length, _ = q.shape
     if k.shape[1] != heads:
         k, v = (x.repeat_interleave(heads // x.shape[1], dim=1) for x in (k, v))
-    out = TiledAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), rounding)
+    with torch.autocast("cpu", enabled=False):
+        flat = (x.flatten(0, 1).float() for x in (q, k, v))
+        out = TiledAttention.apply(*flat, rounding)
     return out.view(batch, heads, length, -1).transpose(1, 2).reshape(batch, length, -1)
 
 

@@ -36,6 +36,7 @@ class Knobs:
     balance: float = 1.0  # factor on the balance loss and on the rate of a balancing bias
     closed_experts: int = 0
     hot_expert: bool = False  # the first expert is chosen by every token
+    last_rank: bool = False  # the data below reaches the last data rank alone
     noise_batch: bool = False
     batch_age: int = 0  # the batch of so many steps ago comes again
     shuffled: float = 0.0  # share of targets that are those of other tokens
@@ -44,6 +45,8 @@ class Knobs:
     batch_scale: float = 1.0
     embedding_spike: float = 0.0  # what the embedding of the batch's first token is multiplied by
     logit_scale: float = 1.0  # on the output
+    flipped_bit: bool = False  # in this step a weight of the last data rank is 2^16 times as large
+    overflow: bool = False  # the scaled gradient of this step leaves FP16's range
     noisy_rank: float = 0.0  # the last data rank's gradient is noise of so many times its norm
     nan_shard: bool = False  # the last data rank computes NaN in this step
     nan_guard: bool = True  # a shard with non-finite gradients is left out of the mean
@@ -172,6 +175,19 @@ def _rank_noise(knobs: Knobs, since: int, strength: float) -> None:
     knobs.noisy_rank = strength
 
 
+def _rank_labels(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.last_rank = True
+    knobs.shuffled = strength
+
+
+def _flipped_bit(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.flipped_bit = since == 0
+
+
+def _overflow(knobs: Knobs, since: int, strength: float) -> None:
+    knobs.overflow = since % int(strength) == 0
+
+
 def _data_change(knobs: Knobs, since: int, strength: float) -> None:
     knobs.other_data = True
 
@@ -255,8 +271,18 @@ FAULTS = {
     "logit-scale": Fault(
         "unknown", 4, f"factor, reached in {SHORT_RAMP_STEPS} steps", (1, 1e4),
         "the output logits are scaled up", _logit_scale),
+    "rank-labels": Fault(
+        "rank_outlier", 0.5, "share of its targets", (0, 1),
+        "targets of the last data rank belong to other tokens", _rank_labels, processes=2),
+    "flipped-bit": Fault(
+        "rank_outlier", 0, "", (0, 0),
+        "a bit of an exponent flips in one weight of the last data rank, whose copy stays another",
+        _flipped_bit, processes=2),
+    "loss-scale": Fault(
+        "unknown", 2, "steps", (1, 1000),
+        "every STRENGTHth step overflows and is skipped, and the loss scale halves", _overflow),
     "rank-noise": Fault(
-        "rank_outlier", 3, "times the gradient's norm", (0, 1e4),
+        "optimizer_fault", 3, "times the gradient's norm", (0, 1e4),
         "the last data rank's gradient is noise", _rank_noise, processes=2),
     "moments-lost": Fault(
         "resume_fault", 0, "", (0, 0), "a resume whose optimizer begins without its moments",

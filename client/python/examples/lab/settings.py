@@ -114,6 +114,8 @@ SETTINGS = {
         _grouped, _language, _recipe("lion", 5e-4, "restarts", sequences=2, weight_decay=0.5)),
     "gpt2": Setting(_gpt2, _language, _recipe("adamw", 2e-3, "linear")),
     "gpt2-noisy": Setting(_gpt2, _language, _recipe("adamw", 2e-3, "constant", sequences=2)),
+    "gpt2-bf16": Setting(_gpt2, _language, _recipe("adamw", 2e-3, "wsd", autocast=True)),
+    "gpt2-fp16": Setting(_gpt2, _language, _recipe("adamw", 1e-3, "cosine", loss_scale=2.0**16)),
     "moe-softmax": Setting(_moe, _language, _recipe("adamw", 2e-3, "constant")),
     "moe-sigmoid": Setting(
         functools.partial(_moe, scoring="sigmoid", shared_hidden=64), _language,

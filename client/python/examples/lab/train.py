@@ -75,6 +75,8 @@ def train(plan: Plan, grid: Grid, model: nn.Module | None = None) -> dict[int, f
                     loss=result.rank_loss,
                     grad_norm=result.grad_norm,
                     tokens=result.own_tokens,
+                    skipped=result.skipped,
+                    loss_scale=result.loss_scale,
                     **(result.extras() if setting.dense_sampling else {}),
                 )
             done += 1

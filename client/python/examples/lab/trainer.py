@@ -33,6 +33,8 @@ class Recipe:
     clip_norm: float = 1.0
     balance: float = 0.01  # weight of the balance loss
     bias_rate: float = 0.005  # a step of the bias that balances a sigmoid router
+    autocast: bool = False  # matrix products in BF16
+    loss_scale: float = 0.0  # at the start, as FP16 training has it; 0: none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Step:
     aux_loss: float
     tokens: int  # of all data ranks
     own_tokens: int
+    skipped: bool
+    loss_scale: float | None
 
     def extras(self) -> dict[str, float]:
         """What a trainer may report beside loss and gradient norm."""
@@ -75,6 +79,7 @@ class Trainer:
         self.other = other
         self.grid = grid
         self.model = build(seed)
+        self.loss_scale = recipe.loss_scale
         self._build = build
         named = [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
         sharded = getattr(self.model, "sharded_parameters", set)()
@@ -94,7 +99,10 @@ class Trainer:
         inputs, targets = self._batch(step, knobs)
         if knobs.embedding_spike:
             self._spike(int(inputs[0, 0]), knobs.embedding_spike)
-        logits = self.model(inputs) * knobs.logit_scale
+        if knobs.flipped_bit and self._on_last_rank():
+            self._flip()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.autocast):
+            logits = self.model(inputs).float() * knobs.logit_scale
         loss = functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
         balances = [router.balance_loss for router in self._routers]
         aux = torch.stack(balances).mean() if balances else torch.zeros(())
@@ -111,7 +119,10 @@ class Trainer:
         if not factor >= 1.0:  # also where the norm is NaN
             torch._foreach_mul_([p.grad for p in self._parameters], factor)
         lr = self._schedule(step, knobs)
-        self._update(lr, knobs)
+        if knobs.overflow:
+            self.loss_scale /= 2.0
+        else:
+            self._update(lr, knobs)
         return Step(
             loss=mean_loss,
             rank_loss=float(loss),
@@ -123,6 +134,8 @@ class Trainer:
             aux_loss=float(aux),
             tokens=targets.numel() * self.grid.data_size,
             own_tokens=targets.numel(),
+            skipped=knobs.overflow,
+            loss_scale=self.loss_scale or None,
         )
 
     def checkpoint(self) -> dict[str, Any]:
@@ -159,6 +172,8 @@ class Trainer:
         return self.grid.data == self.grid.data_size - 1
 
     def _batch(self, step: int, knobs: Knobs) -> tuple[torch.Tensor, torch.Tensor]:
+        if knobs.last_rank and not self._on_last_rank():
+            knobs = Knobs()
         source = self.other if knobs.other_data else self.batches
         if knobs.noise_batch:
             return source.noise_at(step, self.grid.data)
@@ -235,6 +250,12 @@ class Trainer:
             if knobs.router_lr != 1.0 and _is_moe(layer):
                 hurried.append((layer.mlp.gate.weight.data, knobs.router_lr, True))
         return hurried
+
+    @torch.no_grad()
+    def _flip(self) -> None:
+        """The bit of 2^16 in the exponent of one weight in the middle of the model."""
+        matrices = [p for p in self._parameters if p.dim() == 2]
+        matrices[len(matrices) // 2][0, 0] *= 2.0**16
 
     def _drown(self, strength: float) -> None:
         """Noise of `strength` times the gradient's norm takes its place."""

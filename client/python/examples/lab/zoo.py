@@ -31,8 +31,10 @@ HARM_NATS = 0.02  # and at least so much
 HARM_STEPS = 20  # mean over so many steps
 MOE = ("moe-softmax", "moe-sigmoid")
 DECODERS = tuple(name for name in SETTINGS if name not in ("vit",))
-DEEP = {"gqa": 5, "gqa-muon": 2, "gqa-lion-noisy": 6, "gpt2": 3, "gpt2-noisy": 4, "moe-softmax": 2,
-        "moe-sigmoid": 1, "mla": 3, "vit": 2, "sft": 4, "lora": 2}  # the layer of one-layer faults
+DEEP = {  # the layer of faults in one layer
+    "gqa": 5, "gqa-muon": 2, "gqa-lion-noisy": 6, "gpt2": 3, "gpt2-noisy": 4, "gpt2-bf16": 1,
+    "gpt2-fp16": 5, "moe-softmax": 2, "moe-sigmoid": 1, "mla": 3, "vit": 2, "sft": 4, "lora": 2,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +85,9 @@ CASES = {
     "embedding-spikes": Case("embedding-spikes", settings=("gqa", "gpt2", "mla")),
     "logit-scale": Case("logit-scale", settings=("gqa", "gpt2", "moe-softmax", "vit")),
     "rank-healthy": Case("none", settings=("gqa",), processes=4),
+    "rank-labels": Case("rank-labels", settings=("gqa",), processes=4),
+    "flipped-bit": Case("flipped-bit", settings=("gqa",), processes=4),
+    "loss-scale": Case("loss-scale", settings=("gpt2-fp16",)),
     "rank-noise": Case("rank-noise", settings=("gqa",), processes=4),
     "nan-rank": Case("nan-rank", settings=("gqa",), processes=4),
 }
