@@ -5,8 +5,8 @@
     tests/mutation/mutate.py merge --mutants 100 --seed 7   # make mutate builds what they need first
 
 For each module it finds mutants (mutants.py), builds all of them into one copy of the module's test
-programs behind a switch (mutant.h), and runs the tests once for each mutant that they reach,
-until one fails. What the compiler refuses behind the switch (constants of the compiler's own) is built
+programs behind a switch (mutant.h), and runs the tests once for each mutant that they reach, the
+quick ones first, until one fails. What the compiler refuses behind the switch (constants of the compiler's own) is built
 one by one. equivalent.yaml names the mutants that change nothing, with the reason; they do not count.
 
 Exit: 0 every module reaches --least percent, 1 one does not, 2 usage or a build that fails.
@@ -35,6 +35,7 @@ import mutants as mutation
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 SWITCH = "tests/mutation/libforeshock_mutant.a"  # below the build folder
+SLOW_MS = 50           # a test that takes as long runs after all others
 MEMORY_MAX = 8 << 30  # of a test program; a mutant may never stop to allocate
 
 
@@ -165,6 +166,7 @@ class Program:
     cpu: float = 0.0  # seconds of a run without a mutant
     wall: float = 0.0
     tests: dict = dataclasses.field(default_factory=dict)  # mutant's number -> tests that reach it
+    slow: set = dataclasses.field(default_factory=set)     # tests that run after all others
 
 
 class Runner:
@@ -275,21 +277,20 @@ class Runner:
 
     # --- running
 
-    def run(self, program, number, reached=None):
-        """Whether the program's tests that reach a mutant pass with it, and their CPU seconds and
-        seconds by the clock."""
+    def run(self, program, number, tests=("*",), reached=None):
+        """Whether these tests of a program pass with a mutant, their CPU seconds and their seconds
+        by the clock."""
         environment = dict(os.environ, FORESHOCK_MUTANT=str(number))
         if reached is not None:
             environment["FORESHOCK_MUTANTS_REACHED"] = str(reached)
-        tests = ":".join(program.tests.get(number, ["*"]))
+        chosen = ":".join(tests)
         if self.module.slow:
-            tests += "-" + ":".join(self.module.slow)
-        cpu_max = 120 if program.cpu == 0 else int(10 * program.cpu + 5)
-
+            chosen += "-" + ":".join(self.module.slow)
+        cpu_max = 120 if program.cpu == 0 else int(3 * program.cpu + 3)
         limits = f"ulimit -c 0; ulimit -t {cpu_max}; ulimit -v {MEMORY_MAX >> 10}"
         process = subprocess.Popen(
             ["sh", "-c", f'{limits}; exec "$@"', "sh", str(program.path), "--gtest_fail_fast",
-             "--gtest_brief=1", f"--gtest_filter={tests}"], cwd=program.path.parent, env=environment,
+             "--gtest_brief=1", f"--gtest_filter={chosen}"], cwd=program.path.parent, env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         begin = time.monotonic()
         deadline = begin + (600 if program.cpu == 0 else 10 * program.wall + 20)
@@ -308,17 +309,24 @@ class Runner:
     def measure(self, programs):
         for program in programs:
             reached = program.path.with_suffix(".reached")
-            passed, program.cpu, program.wall = self.run(program, 0, reached)
+            passed, program.cpu, program.wall = self.run(program, 0, reached=reached)
             if not passed:
                 raise Failure(f"{self.name}: {program.path} fails without a mutant")
             for line in reached.read_text().splitlines():
-                test, _, *numbers = line.split()
+                test, milliseconds, *numbers = line.split()
+                if int(milliseconds) >= SLOW_MS:
+                    program.slow.add(test)
                 for number in numbers:
                     program.tests.setdefault(int(number), []).append(test)
 
     def killed_behind_switch(self, mutant):
-        return any(not self.run(program, mutant.number)[0] for program in self.programs
-                   if mutant.number in program.tests)
+        for slow in (False, True):
+            for program in self.programs:
+                tests = [test for test in program.tests.get(mutant.number, ())
+                         if (test in program.slow) == slow]
+                if tests and not self.run(program, mutant.number, tests)[0]:
+                    return True
+        return False
 
     def killed_alone(self, mutant):
         """None: the compiler refuses it."""
@@ -407,13 +415,17 @@ def main():
         if options.list:
             print("\n".join(map(str, chosen)))
             continue
+        print(f"{name}: {len(chosen)} mutants", file=sys.stderr)
+        begin = time.monotonic()
         killed = runners[name].judge(chosen)
+        minutes = (time.monotonic() - begin) / 60
         n = sum(dead is not None for dead in killed)
         dead = sum(dead is True for dead in killed)
         percent = 100 * dead / n if n else 100.0
         reached = reached and percent >= options.least
         summary.append(f"{name:12} {dead:5} of {n:5} killed, {percent:5.1f} %; {len(counted)} found, "
-                       f"{same} equivalent or left out, {len(chosen) - n} do not compile")
+                       f"{same} equivalent or left out, {len(chosen) - n} do not compile; "
+                       f"{minutes:.0f} min")
         print(summary[-1], flush=True)
     if len(summary) > 1:
         print("\n" + "\n".join(summary))

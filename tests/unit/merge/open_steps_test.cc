@@ -273,6 +273,7 @@ TEST(OpenStepsTest, WithoutRoomOnlyProgressCounts) {
   OpenSteps steps({}, 2);
   EXPECT_EQ(steps.Add(Gates(0, 0, 1), kStart, /*room=*/false), OpenSteps::Outcome::kNoRoom);
   EXPECT_EQ(steps.bytes(), 0u);
+  EXPECT_EQ(steps.open_steps(), 0u);
   EXPECT_EQ(steps.Add(Report(1, 0), kStart), OpenSteps::Outcome::kOpen);
   EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
   EXPECT_EQ(steps.Add(Report(0, 0), kStart, /*room=*/false), OpenSteps::Outcome::kNoRoom);
@@ -357,6 +358,7 @@ TEST(OpenStepsTest, ReportsAreClassedByTheStepsThatAreKept) {
   EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
   // A step that nobody had spoken of may come late as well.
   EXPECT_EQ(steps.Add(Report(0, 8), kStart), OpenSteps::Outcome::kLate);
+  EXPECT_EQ(steps.open_steps(), 0u);
   const std::vector<SettledStep> changed = steps.TakeSettled(kStart);
   EXPECT_THAT(Numbers(changed), ElementsAre(8));
   EXPECT_EQ(steps.last_closed(), 10);
@@ -562,6 +564,125 @@ TEST(OpenStepsTest, ARestartedRankThatSpeaksIsWaitedFor) {
   EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
   steps.Add(Report(1, 4), kStart);
   EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(4));
+}
+
+TEST(OpenStepsTest, ARankHasNoRoomFromItsLimitOn) {
+  StepMerger alone;
+  alone.Add(Gates(0, 0, 1));
+  OpenSteps steps({.rank_bytes_max = alone.bytes()}, 2);
+  EXPECT_EQ(steps.Add(Gates(0, 0, 1), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_EQ(steps.Add(Gates(0, 0, 2), kStart), OpenSteps::Outcome::kNoRoom);
+  OpenSteps more({.rank_bytes_max = alone.bytes() + 1}, 2);
+  EXPECT_EQ(more.Add(Gates(0, 0, 1), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_EQ(more.Add(Gates(0, 0, 2), kStart), OpenSteps::Outcome::kOpen);
+}
+
+TEST(OpenStepsTest, WhatComesLateTakesNoRoomOfOpenSteps) {
+  OpenSteps steps({.rank_bytes_max = 10'000}, 1);
+  steps.Add(Report(0, 0), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  for (uint64_t source = 1; source < 50; ++source) {
+    EXPECT_EQ(steps.Add(Gates(0, 0, source), kStart), OpenSteps::Outcome::kLate);
+  }
+  EXPECT_GT(steps.bytes(), 10'000u);
+  EXPECT_EQ(steps.Add(Gates(0, 1, 1), kStart), OpenSteps::Outcome::kOpen);
+}
+
+TEST(OpenStepsTest, AReportWithoutRoomChangesNoClosedStep) {
+  OpenSteps steps({}, 1);
+  steps.Add(Report(0, 0), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  EXPECT_EQ(steps.Add(Gates(0, 0, 1), kStart, /*room=*/false), OpenSteps::Outcome::kNoRoom);
+  EXPECT_THAT(steps.TakeChanged(), IsEmpty());
+}
+
+TEST(OpenStepsTest, WhatARankClaimedBeforeItsGoodbyeDoesNotCount) {
+  OpenSteps steps({.gate = {.ahead_max = 1000}}, 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) steps.Add(Report(rank, 0), kStart);
+  steps.TakeSettled(kStart);
+  for (const int64_t step : {50'000, 50'001}) {
+    EXPECT_EQ(steps.Add(Report(1, step), kStart), OpenSteps::Outcome::kTooFar);
+  }
+  steps.RankGone(1);
+  for (const int64_t step : {50'000, 50'001}) {
+    EXPECT_EQ(steps.Add(Report(0, step), kStart), OpenSteps::Outcome::kTooFar);
+  }
+}
+
+TEST(OpenStepsTest, AFirstReportThatWasWrongGivesItsRoomBack) {
+  StepMerger alone;
+  alone.Add(Gates(1, 0, 1));
+  OpenSteps steps({.rank_bytes_max = alone.bytes(), .gate = {.ahead_max = 1000}}, 2);
+  EXPECT_EQ(steps.Add(Gates(1, int64_t{1} << 53, 1), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_GT(steps.bytes(), 0u);
+  EXPECT_EQ(steps.Add(Report(0, 0), kStart), OpenSteps::Outcome::kOpen);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  StepMerger step0;
+  step0.Add(Report(0, 0));
+  EXPECT_EQ(steps.bytes(), step0.bytes());
+  EXPECT_EQ(steps.Add(Gates(1, 1, 1), kStart), OpenSteps::Outcome::kOpen);
+}
+
+TEST(OpenStepsTest, HasWorkWhileACallWouldDoSomething) {
+  OpenSteps steps({.kept_steps = 1}, 2);
+  EXPECT_FALSE(steps.has_work());
+  steps.Add(Report(0, 0), kStart);
+  EXPECT_TRUE(steps.has_work()) << "a step is open";
+  steps.Add(Report(1, 0), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  EXPECT_FALSE(steps.has_work());
+  steps.Add(Report(1, 0), kStart);
+  EXPECT_TRUE(steps.has_work()) << "a closed step has changed";
+  EXPECT_THAT(Numbers(steps.TakeChanged()), ElementsAre(0));
+  EXPECT_FALSE(steps.has_work());
+  steps.Add(Report(0, 1), kStart);
+  steps.Add(Report(1, 1), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(1));
+  EXPECT_TRUE(steps.has_work()) << "step 0 is to be forgotten";
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_FALSE(steps.has_work());
+}
+
+TEST(OpenStepsTest, AsManyStepsMayBeOpenAsTheLimitSays) {
+  OpenSteps steps({.open_steps_max = 2}, 2);
+  steps.Add(Report(0, 0), kStart);
+  steps.Add(Report(0, 1), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  steps.Add(Report(0, 2), kStart);
+  EXPECT_THAT(steps.CloseDue(kStart, /*max=*/1), ::testing::SizeIs(1));
+  EXPECT_EQ(steps.open_steps(), 2u);
+}
+
+TEST(OpenStepsTest, KeptStepsTakeTheBytesThatTheLimitSays) {
+  StepMerger alone;
+  alone.Add(Report(0, 0));
+  OpenSteps steps({.bytes_max = alone.bytes()}, 1);
+  steps.Add(Report(0, 0), kStart);
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart)), ElementsAre(0));
+  EXPECT_THAT(steps.TakeSettled(kStart), IsEmpty());
+  EXPECT_EQ(steps.bytes(), alone.bytes()) << "kept: no more than may be";
+}
+
+TEST(OpenStepsTest, NoMoreStepsCloseThanWereAskedFor) {
+  OpenSteps steps({}, 1);
+  for (int64_t step = 0; step < 3; ++step) steps.Add(Report(0, step), kStart);
+  EXPECT_THAT(Numbers(steps.CloseDue(kStart, /*max=*/2)), ElementsAre(0, 1));
+  EXPECT_THAT(Numbers(steps.CloseDue(kStart, /*max=*/2)), ElementsAre(2));
+}
+
+TEST(OpenStepsTest, AStepThatNoRankHasFinishedStaysOpen) {
+  OpenSteps steps({.lateness = absl::Seconds(30)}, 2);
+  steps.Add(Report(0, 1, /*last=*/false), kStart);
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Hours(1)), IsEmpty());
+}
+
+TEST(OpenStepsTest, RanksThatAreOnTheWayAreWaitedForOnceMore) {
+  OpenSteps steps({.lateness = absl::Seconds(30)}, 3);
+  steps.Add(Report(0, 1), kStart);
+  for (uint32_t rank : {1u, 2u}) steps.Add(Report(rank, 0), kStart + absl::Seconds(10));
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart + absl::Seconds(30))), ElementsAre(0));
+  EXPECT_THAT(steps.TakeSettled(kStart + absl::Seconds(59)), IsEmpty());
+  EXPECT_THAT(Numbers(steps.TakeSettled(kStart + absl::Seconds(60))), ElementsAre(1));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
+const absl::Time kBegin = absl::FromUnixSeconds(1'800'000'000);
 
 class PlainProgress {
  public:
@@ -112,7 +112,7 @@ TEST(RankProgressTest, IsAsItsPlainForm) {
     int64_t given_up = -1;
     for (int i = 0; i < 40; ++i) {
       const auto rank = static_cast<uint32_t>(random() % world);
-      const absl::Time now = kStart + absl::Seconds(i);
+      const absl::Time now = kBegin + absl::Seconds(i);
       const int64_t step = given_up + static_cast<int64_t>(random() % 4);
       switch (random() % 8) {
         case 0:
