@@ -30,6 +30,7 @@ HARM = 0.05  # of the twin's loss
 HARM_NATS = 0.02  # and at least so much
 HARM_STEPS = 20  # mean over so many steps
 MOE = ("moe-softmax", "moe-sigmoid")
+NORMALISED = ("gqa", "gqa-muon", "gqa-lion-noisy", "sft", "lora")  # QK-norm withstands a lot
 DECODERS = tuple(name for name in SETTINGS if name not in ("vit",))
 DEEP = {  # the layer of faults in one layer
     "gqa": 5, "gqa-muon": 2, "gqa-lion-noisy": 6, "gpt2": 3, "gpt2-noisy": 4, "gpt2-bf16": 1,
@@ -39,10 +40,12 @@ DEEP = {  # the layer of faults in one layer
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A row of CASES: a fault at a strength (None: its default), in all layers or in one."""
+    """A row of CASES: a fault at a strength (None: its default), in all layers or in one; in the
+    settings of `strengths` at another strength."""
 
     fault: str
     strength: float | None = None
+    strengths: Mapping[str, float] = dataclasses.field(default_factory=dict)
     one_layer: bool = False
     one_head: bool = False
     settings: tuple[str, ...] = tuple(SETTINGS)
@@ -56,9 +59,11 @@ CASES = {
     "batch-size": Case("batch-size", 2.0),
     "batch-size-half": Case("batch-size", 0.5),
     "clean-resume": Case("clean-resume"),
-    "attention": Case("attention-bias", 24, settings=DECODERS),
-    "attention-layer": Case("attention-bias", 96, one_layer=True, settings=DECODERS),
-    "attention-head": Case("attention-bias", 96, one_layer=True, one_head=True,
+    "attention": Case("attention-bias", 24, dict.fromkeys((*NORMALISED, "mla"), 40),
+                      settings=DECODERS),
+    "attention-layer": Case("attention-bias", 96, dict.fromkeys(NORMALISED, 400), one_layer=True,
+                            settings=DECODERS),
+    "attention-head": Case("attention-bias", 400, one_layer=True, one_head=True,
                            settings=("gqa", "gpt2", "mla")),
     "attention-zero-mean": Case("bf16-attention-zero-mean", settings=("gqa", "gpt2", "moe-softmax")),
     "lr-3": Case("learning-rate-level", 3.0),
@@ -68,7 +73,7 @@ CASES = {
                      inject_step=0),
     "router-collapse-layer": Case("router-collapse", 100, one_layer=True, settings=MOE),
     "router-collapse": Case("router-collapse", settings=MOE),
-    "balancing-lost": Case("balancing-lost", 30, settings=MOE),
+    "balancing-lost": Case("balancing-lost", 60, settings=MOE),
     "dead-experts": Case("dead-experts", settings=MOE),
     "hot-expert-layer": Case("hot-expert", one_layer=True, settings=MOE),
     "qk-growth-layer": Case("logit-growth", 200, one_layer=True),
@@ -118,8 +123,9 @@ class Cell:
 
     @property
     def strength(self) -> float:
-        given = CASES[self.case].strength
-        return FAULTS[CASES[self.case].fault].strength if given is None else given
+        case = CASES[self.case]
+        given = case.strengths.get(self.setting, case.strength)
+        return FAULTS[case.fault].strength if given is None else given
 
     @property
     def layer(self) -> int | None:
