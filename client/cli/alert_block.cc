@@ -32,6 +32,7 @@ std::string Since(const v1::Alert& alert) {
 
 std::string ValueAgainstBaseline(const v1::Alert& alert) {
   std::string text = absl::StrCat(alert.indicator(), " = ", FormatValue(alert.value()));
+  if (alert.has_worst_step()) absl::StrAppend(&text, " at worst, at step ", alert.worst_step());
   if (!alert.has_baseline()) return text;
   absl::StrAppend(&text, ", baseline ", FormatValue(alert.baseline()));
   if (alert.baseline() != 0) {
@@ -43,6 +44,7 @@ std::string ValueAgainstBaseline(const v1::Alert& alert) {
 
 std::string LastHealthy(const v1::Alert& alert) {
   std::string text = absl::StrCat("step ", alert.last_healthy_step());
+  if (alert.has_resolved_step()) return absl::StrCat(text, " before it");
   if (alert.severity() == "info") return text;  // evidence, nothing to act upon
   if (alert.checkpoint().empty()) {
     return absl::StrCat(text, "; roll back to a checkpoint at or before it");
@@ -128,7 +130,7 @@ std::string AlertBlock(const v1::Alert& alert, const Terminal& terminal) {
     row(label, unmoved);
     if (!unmoved.empty()) label = "";
   }
-  row("advice", alert.description());
+  row(alert.has_resolved_step() ? "advised" : "advice", alert.description());
   row("runbook", alert.runbook());
   if (alert.has_acknowledgement()) row("taken on", TakenOn(alert.acknowledgement()));
   row("silenced", absl::StrJoin(alert.silenced_by(), ", "));

@@ -41,6 +41,7 @@ std::string Where(const v1::Alert& alert) {
 std::string ValueText(const v1::Alert& alert) {
   if (alert.indicator().empty()) return "";
   std::string text = absl::StrFormat("%s %.4g", alert.indicator(), alert.value());
+  if (alert.has_worst_step()) absl::StrAppend(&text, " at worst");
   if (!alert.has_baseline()) return text;
   absl::StrAppendFormat(&text, ", baseline %.4g", alert.baseline());
   const double change = (alert.value() - alert.baseline()) / std::abs(alert.baseline());
@@ -154,7 +155,7 @@ std::vector<std::pair<std::string, std::string>> Facts(const v1::Alert& alert,
   add("Rule", absl::StrCat(alert.rule(), " (", alert.severity(), ")"));
   add("Probable fault", alert.fault());
   add("Last healthy step", HealthyText(alert));
-  add("What to do", alert.description());
+  add(alert.has_resolved_step() ? "What was advised" : "What to do", alert.description());
   add("Runbook", alert.runbook());
   add("More", AlertUrl(external_url, alert));
   return facts;

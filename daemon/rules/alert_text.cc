@@ -86,8 +86,15 @@ std::string Place(const v1::Alert& alert) {
 
 std::string Measurement(const v1::Alert& alert, absl::string_view measure) {
   std::string text =
-      absl::StrCat(measure.empty() ? alert.indicator() : std::string(measure), Place(alert),
-                   alert.has_resolved_step() ? " ended at " : " is ", NumberText(alert.value()));
+      absl::StrCat(measure.empty() ? alert.indicator() : std::string(measure), Place(alert));
+  if (!alert.has_resolved_step()) {
+    absl::StrAppend(&text, " is ", NumberText(alert.value()));
+  } else if (alert.has_worst_step()) {
+    absl::StrAppend(&text, " was at worst ", NumberText(alert.value()), " (step ",
+                    alert.worst_step(), ")");
+  } else {
+    return absl::StrCat(text, " was out of its limits");
+  }
   if (alert.has_baseline()) {
     absl::StrAppend(&text, ", baseline ", NumberText(alert.baseline()));
     if (alert.baseline() != 0) {
@@ -109,6 +116,25 @@ std::string DefaultSummary(const v1::Alert& alert, absl::string_view measure,
   return text;
 }
 
+// Of an alert that is over nothing is left to do: it says what was to be done.
+void AppendRollBack(v1::Alert* alert) {
+  const bool over = alert->has_resolved_step();
+  const int64_t healthy = alert->last_healthy_step();
+  AppendSentence(
+      absl::StrCat(over ? "Last healthy step before it: " : "Last healthy step: ", healthy, "."),
+      alert);
+  // An alert of severity info is evidence; what to do is said by the alert that warns.
+  if (alert->severity() == "info") return;
+  const std::string checkpoint =
+      alert->checkpoint().empty()
+          ? absl::StrCat("a checkpoint at or before step ", healthy)
+          : absl::StrCat(alert->checkpoint(), ", the newest declared checkpoint at or before it");
+  AppendSentence(
+      absl::StrCat(over ? "While it fired, the advice was to roll back to " : "Roll back to ",
+                   checkpoint, "."),
+      alert);
+}
+
 void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
   const auto sentence = [alert](const std::string& s) { AppendSentence(s, alert); };
   std::vector<std::string> movers;
@@ -121,16 +147,7 @@ void AppendAdvice(absl::string_view confidence, v1::Alert* alert) {
     sentence(absl::StrCat("Moved, first to last: ", absl::StrJoin(movers, ", "), "."));
   }
   if (!confidence.empty()) sentence(absl::StrCat("Confidence: ", confidence, "."));
-  if (alert->has_last_healthy_step()) {
-    sentence(absl::StrCat("Last healthy step: ", alert->last_healthy_step(), "."));
-    // An alert of severity info is evidence; what to do is said by the alert that warns.
-    if (alert->severity() == "info") return;
-    sentence(alert->checkpoint().empty()
-                 ? absl::StrCat("Roll back to a checkpoint at or before step ",
-                                alert->last_healthy_step(), ".")
-                 : absl::StrCat("Newest declared checkpoint at or before it: ", alert->checkpoint(),
-                                "."));
-  }
+  if (alert->has_last_healthy_step()) AppendRollBack(alert);
 }
 
 }  // namespace
@@ -183,7 +200,16 @@ void WriteTexts(const Annotations& annotations, absl::string_view measure,
                 absl::string_view sentence, absl::string_view confidence, v1::Alert* alert) {
   alert->set_summary(annotations.summary.empty() ? DefaultSummary(*alert, measure, sentence)
                                                  : Fill(annotations.summary, *alert));
-  alert->set_description(Fill(annotations.description, *alert));
+  const bool over = alert->has_resolved_step();
+  const std::string description = Fill(annotations.description, *alert);
+  if (over) {
+    alert->set_description(absl::StrCat("It is over since step ", alert->resolved_step(), "."));
+    if (!description.empty()) {
+      AppendSentence(absl::StrCat("While it fired it said: ", description), alert);
+    }
+  } else {
+    alert->set_description(description);
+  }
   if (!annotations.summary.empty() && !sentence.empty()) {
     std::string said(sentence);
     said[0] = absl::ascii_toupper(said[0]);
@@ -191,6 +217,13 @@ void WriteTexts(const Annotations& annotations, absl::string_view measure,
   }
   AppendAdvice(confidence, alert);
   alert->set_runbook(annotations.runbook);
+}
+
+void WriteEnd(absl::string_view why, v1::Alert* alert) {
+  alert->set_summary(absl::StrCat("Steps ", alert->firing_step(), " to ", alert->resolved_step(),
+                                  ": it ended because ", why));
+  alert->set_description(absl::StrCat("It is over since step ", alert->resolved_step(), "."));
+  AppendAdvice(/*confidence=*/"", alert);
 }
 
 }  // namespace foreshock::rules

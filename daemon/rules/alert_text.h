@@ -15,11 +15,15 @@ namespace foreshock::rules {
 // are none. Placeholders: {{run}} {{rule}} {{fault}} {{severity}} {{indicator}} {{layers}} {{rank}}
 // {{unit}} {{value}} {{baseline}} {{step}} {{last_healthy_step}} {{checkpoint}}; one without a
 // value becomes "unknown".
+// Of an alert that is over they speak in the past: what was, and what was advised.
 // `measure` is MeasureText of the rule whose value the alert shows. `sentence` says instead what a
 // rule without an indicator has found; it stands in the summary, or behind the summary of the
 // annotations in the description.
 void WriteTexts(const Annotations& annotations, absl::string_view measure,
                 absl::string_view sentence, absl::string_view confidence, v1::Alert* alert);
+
+// Instead of these, of an alert that ends because its rule is not there any more.
+void WriteEnd(absl::string_view why, v1::Alert* alert);
 
 // Puts it behind the description.
 void AppendSentence(absl::string_view sentence, v1::Alert* alert);

@@ -195,12 +195,14 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const model::ClosedStep& clos
       .progress = progress_,
       .coverage = coverage_,
       .silent_ranks = silent_ranks_};
-  for (const auto& judge : rules_) {
-    const std::optional<size_t> context = judge->rule().accept_while;
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    RuleJudge* const judge = rules_[i].get();
+    // By the set in force: a judge that a reload carried over has a rule of the set before.
+    const std::optional<size_t> context = set_->rules[i]->accept_while;
     if (context.has_value() && rules_[*context]->alert().active) judge->Accept();
     if (!judge->Judge(view)) continue;
     if (judge->alert().active) Name(judge->rule().name, &judge->alert());
-    if (!quiet) rows.push_back(RowOf(step, judge.get()));
+    if (!quiet) rows.push_back(RowOf(step, judge));
   }
   JudgeSignatures(step, quiet, &rows);
   return rows;

@@ -30,7 +30,7 @@ namespace foreshock::rules {
 
 // Of the form of the state that is stored with an alert. An alert whose state has another form ends
 // at a restart, and begins again if its condition still holds.
-inline constexpr uint32_t kAlertStateVersion = 1;
+inline constexpr uint32_t kAlertStateVersion = 2;
 
 // Equal for a rule or signature and the same one after a restart or reload.
 template <typename T>
@@ -144,6 +144,7 @@ class Evaluator::Impl {
   // Lets rules that were replaced begin where `step` of the present attempt is behind that.
   void StartReplaced(int64_t step);
   void StartFresh(uint64_t identity);
+  std::vector<model::AlertRow> EndReplaced(const CompiledRules& next);
   // After a reload that carried over the judges of these identities.
   void NoteReplaced(const absl::flat_hash_set<uint64_t>& carried);
   size_t SlotOf(const model::SeriesKey& key);

@@ -6,20 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/archive.h"
+#include "daemon/base/check.h"
+#include "daemon/rules/alert_text.h"
 #include "daemon/rules/evaluator_impl.h"
 
 namespace foreshock::rules {
-namespace {
-
-template <typename T>
-absl::flat_hash_map<std::string, size_t> PlacesByName(
-    const std::vector<std::shared_ptr<const T>>& items) {
-  absl::flat_hash_map<std::string, size_t> places;
-  for (size_t i = 0; i < items.size(); ++i) places[items[i]->name] = i;
-  return places;
-}
-
-}  // namespace
 
 // An alert that priming brought about and that no stored row knows was never reported: it ends here
 // and begins again if its condition still holds. A stored alert whose rule is gone ends.
@@ -36,6 +27,7 @@ std::vector<model::AlertRow> Evaluator::Impl::EndPriming(int64_t step) {
   for (model::AlertRow& row : orphans_) {
     row.mutable_alert()->set_state(v1::ALERT_STATE_RESOLVED);
     row.mutable_alert()->set_resolved_step(step);
+    WriteEnd("its rule was changed or removed before a restart", row.mutable_alert());
   }
   return std::exchange(orphans_, {});
 }
@@ -81,46 +73,58 @@ absl::Status Evaluator::Impl::Restore(const model::AlertRow& row) {
   return absl::OkStatus();
 }
 
+// The alerts of rules that are changed or gone in `next`, as they end.
+std::vector<model::AlertRow> Evaluator::Impl::EndReplaced(const CompiledRules& next) {
+  absl::flat_hash_set<uint64_t> kept;
+  for (const auto& rule : next.rules) kept.insert(IdentityOf(*rule));
+  for (const auto& signature : next.signatures) kept.insert(IdentityOf(*signature));
+  std::vector<model::AlertRow> rows;
+  const auto end = [&](LiveAlert* live, const auto& row_of) {
+    if (!live->active) return;
+    live->active = false;
+    rows.push_back(row_of());
+    v1::Alert* const alert = rows.back().mutable_alert();
+    alert->set_resolved_step(std::max(last_step_, live->firing_step));
+    WriteEnd("its rule was changed or removed", alert);
+  };
+  const AlertsView view = View(last_step_);
+  const Contest contest(view);
+  for (size_t i = 0; i < signatures_.size(); ++i) {
+    if (kept.contains(IdentityOf(signatures_[i].signature()))) continue;
+    end(&signatures_[i].alert(), [&] { return RowOf(view, contest, i); });
+  }
+  for (const std::unique_ptr<RuleJudge>& rule : rules_) {
+    if (kept.contains(IdentityOf(rule->rule()))) continue;
+    end(&rule->alert(), [&] { return RowOf(last_step_, rule.get()); });
+  }
+  return rows;
+}
+
 std::vector<model::AlertRow> Evaluator::Impl::ReplaceRules(std::shared_ptr<const RuleSet> rules) {
-  std::vector<std::unique_ptr<RuleJudge>> old_rules = std::move(rules_);
-  std::vector<SignatureJudge> old_signatures = std::move(signatures_);
+  const auto next = std::dynamic_pointer_cast<const CompiledRules>(rules);
+  FORESHOCK_CHECK(next != nullptr);
+  std::vector<model::AlertRow> rows = EndReplaced(*next);
+  absl::flat_hash_map<uint64_t, std::unique_ptr<RuleJudge>> old_rules;
+  for (auto& rule : rules_) old_rules[IdentityOf(rule->rule())] = std::move(rule);
+  absl::flat_hash_map<uint64_t, SignatureJudge> old_signatures;
+  for (SignatureJudge& signature : signatures_) {
+    old_signatures.emplace(IdentityOf(signature.signature()), std::move(signature));
+  }
   Use(std::move(rules));
 
-  std::vector<model::AlertRow> rows;
-  const auto end = [&](const auto& changed, const std::string& severity, LiveAlert live) {
-    if (!live.active) return;
-    live.active = false;
-    model::AlertRow row;
-    Fill(live, std::max(last_step_, live.firing_step), row.mutable_alert());
-    row.mutable_alert()->set_rule(changed.name);
-    row.mutable_alert()->set_severity(severity);
-    row.mutable_alert()->set_fault(changed.fault);
-    row.mutable_alert()->set_summary(
-        absl::StrCat("The rule ", changed.name, " was changed or removed while it fired"));
-    rows.push_back(std::move(row));
-  };
   absl::flat_hash_set<uint64_t> carried;
-  const absl::flat_hash_map<std::string, size_t> rule_at = PlacesByName(set_->rules);
-  for (std::unique_ptr<RuleJudge>& old : old_rules) {
-    const auto place = rule_at.find(old->rule().name);
-    if (place == rule_at.end() || set_->rules[place->second]->canonical != old->rule().canonical) {
-      end(old->rule(), old->rule().severity, old->alert());
-    } else {
-      carried.insert(IdentityOf(old->rule()));
-      rules_[place->second] = std::move(old);
-    }
+  for (std::unique_ptr<RuleJudge>& rule : rules_) {
+    const auto old = old_rules.find(IdentityOf(rule->rule()));
+    if (old == old_rules.end()) continue;
+    carried.insert(old->first);
+    rule = std::move(old->second);
   }
-  const absl::flat_hash_map<std::string, size_t> signature_at = PlacesByName(set_->signatures);
-  for (SignatureJudge& old : old_signatures) {
-    const auto place = signature_at.find(old.signature().name);
-    if (place == signature_at.end() ||
-        set_->signatures[place->second]->canonical != old.signature().canonical) {
-      end(old.signature(), old.severity(), old.alert());
-    } else {
-      carried.insert(IdentityOf(old.signature()));
-      old.Rebind(set_->signatures[place->second]);
-      signatures_[place->second] = std::move(old);
-    }
+  for (SignatureJudge& signature : signatures_) {
+    const auto old = old_signatures.find(IdentityOf(signature.signature()));
+    if (old == old_signatures.end()) continue;
+    carried.insert(old->first);
+    old->second.Rebind(signature.shared_signature());
+    signature = std::move(old->second);
   }
   NoteReplaced(carried);
   return rows;

@@ -90,7 +90,7 @@ model::AlertRow Evaluator::Impl::RowOf(int64_t step, RuleJudge* judge) {
     alert->clear_last_healthy_step();
     alert->clear_checkpoint();
   }
-  WriteTexts(rule.annotations, MeasureText(rule), judge->Sentence(), "", alert);
+  WriteTexts(rule.annotations, MeasureText(rule), judge->Said(), "", alert);
   if (judge->flapping()) SayFlapping(rule.rate_limit, alert);
   row.set_state(StateOf(judge));
   judge->alert().reported = true;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/rules/alert_record.h"
 #include "foreshock/v1/query.pb.h"
 
 namespace foreshock::rules {
@@ -20,11 +21,13 @@ struct LiveAlert {
   std::vector<uint32_t> layers;
   bool all_layers = false;
   std::vector<uint32_t> ranks;
+  AlertRecord record;  // of a rule
 
   // All but `reported`, which the stored rows say.
   template <typename A>
   void serialize(A& archive) {
-    archive(active, id, attempt, pending_step, firing_step, base_step, layers, all_layers, ranks);
+    archive(active, id, attempt, pending_step, firing_step, base_step, layers, all_layers, ranks,
+            record);
   }
 };
 
@@ -32,10 +35,11 @@ struct LiveAlert {
 struct AlertState {
   int64_t base_step = 0;
   std::vector<uint32_t> ranks;
+  AlertRecord record{};
 
   template <typename A>
   void serialize(A& archive) {
-    archive(base_step, ranks);
+    archive(base_step, ranks, record);
   }
 };
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "daemon/base/archive.h"
 #include "daemon/rules/rule_judge.h"
 
@@ -85,20 +85,47 @@ bool RuleJudge::UpdateAlert(const StepView& view) {
   return changed;
 }
 
+// How far a value is from health, larger is worse.
+double RuleJudge::DistanceOf(const SeriesJudge& judge) const {
+  const double above = judge.value() - judge.baseline().value_or(0);
+  switch (SideOf(rule_->detector)) {
+    case Side::kBelow:
+      return -above;
+    case Side::kOutside:
+      return std::abs(above);
+    case Side::kAbove:
+      break;
+  }
+  return above;
+}
+
 // The series that fires and is farthest from health; the last such one when none fires any more.
 void RuleJudge::FindWorst() {
-  const Side side = SideOf(rule_->detector);
   std::optional<double> worst;
   for (size_t i = 0; i < subjects_.size(); ++i) {
     const SeriesJudge& judge = subjects_[i].judge;
     if (!judge.firing()) continue;
-    double badness = judge.value() - judge.baseline().value_or(0);
-    if (side == Side::kBelow) badness = -badness;
-    if (side == Side::kOutside) badness = std::abs(badness);
-    if (worst.has_value() && badness <= *worst) continue;
-    worst = badness;
+    const double distance = DistanceOf(judge);
+    if (worst.has_value() && distance <= *worst) continue;
+    worst = distance;
     worst_ = i;
   }
+}
+
+void RuleJudge::KeepRecord(int64_t step, bool told) {
+  if (!alert_.active) return;
+  AlertRecord& record = alert_.record;
+  const int64_t worst_step = record.worst_step();
+  for (const Subject& subject : subjects_) {
+    const SeriesJudge& judge = subject.judge;
+    if (!judge.firing()) continue;
+    record.Take({.series = subject.series,
+                 .step = step,
+                 .value = judge.value(),
+                 .baseline = judge.baseline(),
+                 .distance = DistanceOf(judge)});
+  }
+  if (told || record.worst_step() != worst_step) record.set_sentence(Sentence());
 }
 
 void RuleJudge::DescribeSource(v1::Alert* out) const {
@@ -106,22 +133,27 @@ void RuleJudge::DescribeSource(v1::Alert* out) const {
 }
 
 void RuleJudge::Describe(v1::Alert* out) const {
+  if (!alert_.active) {
+    DescribeRecord(alert_.record, out);
+    return;
+  }
   DescribeSource(out);
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
   if (worst() == nullptr) return;
-  const model::SeriesKey& series = worst()->series;
   const SeriesJudge& judge = worst()->judge;
   out->set_value(judge.value());
   if (judge.baseline().has_value()) out->set_baseline(*judge.baseline());
-  if (series.unit == model::Unit::kHead) out->set_head(static_cast<uint32_t>(series.unit_id));
-  if (series.unit == model::Unit::kRank) out->set_rank(static_cast<uint32_t>(series.unit_id));
-  if (series.unit == model::Unit::kTensor) out->set_unit_name(series.unit_name);
-  if (series.unit == model::Unit::kExpert)
-    out->set_unit_name(absl::StrCat("expert ", series.unit_id));
+  ShowUnit(worst()->series, out);
+}
+
+void RuleJudge::DescribeRecord(const AlertRecord& record, v1::Alert* out) const {
+  DescribeSource(out);
+  if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
+  record.ShowIn(out);
 }
 
 void RuleJudge::SaveState(base::Archive* archive) {
-  AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks};
+  AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks, .record = alert_.record};
   archive->Take(&state, &limit_);
   SeriesFields(Remembered::kFiring, archive);
 }
@@ -139,6 +171,7 @@ bool RuleJudge::Restore(const v1::Alert& alert, base::Archive* stored, bool repl
     Silence();
     return false;
   }
+  if (replayed) state.record = std::move(alert_.record);
   alert_ = LiveAlertOf(alert, state);
   last_fired_ = alert.firing_step();
   RestoreSource(alert);
@@ -157,6 +190,7 @@ LiveAlert LiveAlertOf(const v1::Alert& alert, const AlertState& state) {
   live.layers.assign(alert.layers().begin(), alert.layers().end());
   live.all_layers = alert.all_layers();
   live.ranks = state.ranks;
+  live.record = state.record;
   return live;
 }
 

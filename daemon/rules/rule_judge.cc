@@ -89,7 +89,9 @@ bool RuleJudge::Judge(const StepView& view) {
   const bool more_ranks =
       alert_.active && std::any_of(ranks_now_.begin(), ranks_now_.end(), is_new);
   // One that flaps ends when it has been clear for long, without a sample that changes anything.
-  return changed_ || more_ranks || flapping() ? UpdateAlert(view) : false;
+  const bool told = (changed_ || more_ranks || flapping()) && UpdateAlert(view);
+  KeepRecord(view.step, told);
+  return told;
 }
 
 void RuleJudge::PushPromise() {
@@ -104,7 +106,9 @@ bool RuleJudge::Tick(const StepView& view, const ClockView& clock) {
   changed_ = false;
   ranks_now_.clear();
   JudgeClock(view, clock);
-  return changed_ ? UpdateAlert(view) : false;
+  const bool told = changed_ && UpdateAlert(view);
+  KeepRecord(view.step, told);
+  return told;
 }
 
 void RuleJudge::TakeOvertaken(int64_t step) {

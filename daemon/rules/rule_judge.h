@@ -74,10 +74,13 @@ class RuleJudge {
   // The series that were judged at `step`.
   std::vector<JudgedSeries> Judged(int64_t step) const;
 
-  // The fields that say what is abnormal where: of the worst series that fires.
+  // The fields that say what is abnormal where: of the worst series that fires, as it is now; of an
+  // alert that is over as it was at its worst.
   void Describe(v1::Alert* out) const;
+  // The same from a record of one of its alerts.
+  void DescribeRecord(const AlertRecord& record, v1::Alert* out) const;
   // What a rule without an indicator has found, in words; "" for others.
-  virtual std::string Sentence() const { return ""; }
+  std::string Said() const { return alert_.active ? Sentence() : alert_.record.sentence(); }
 
   // What is stored with the alert, and an alert that fires and its stored state taken over: false,
   // and no alert, if the state is not readable. `replayed`: priming has brought this alert about as
@@ -101,6 +104,8 @@ class RuleJudge {
   // The indicator of the alert, and a place that no series has.
   virtual void DescribeSource(v1::Alert* out) const;
   virtual void RestoreSource(const v1::Alert& /*alert*/) {}
+  // Of an alert that fires.
+  virtual std::string Sentence() const { return ""; }
   // Changes the layers in which series fire into those of the alert.
   virtual void PlaceAlert(std::vector<uint32_t>* /*layers*/) const {}
   // What is remembered besides the series and the alert.
@@ -126,7 +131,9 @@ class RuleJudge {
 
  private:
   bool Quorate(bool brewing, std::vector<uint32_t>* layers) const;
+  double DistanceOf(const SeriesJudge& judge) const;
   void FindWorst();
+  void KeepRecord(int64_t step, bool told);
   bool UpdateAlert(const StepView& view);
   void PushPromise();
   void StartAlert(const StepView& view);

@@ -1,10 +1,9 @@
 #include "daemon/rules/signature_judge.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "daemon/base/archive.h"
-#include "daemon/model/catalogue.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/rule_set.h"
 
@@ -96,24 +95,14 @@ bool SignatureJudge::Collect(const AlertsView& view) {
   }
   std::sort(layers.begin(), layers.end());
   size_t layers_known = 0;
-  bool speaks_of_layers = false;
   std::vector<bool> evidence;
   for (const AlertRef ref : signature_->evidence) {
     const RuleJudge& judge = *view.rules[ref.index];
     layers_known = std::max(layers_known, judge.layers_known());
-    const auto& indicators = judge.rule().input.indicators;
-    const model::IndicatorInfo* info =
-        indicators.empty() ? nullptr : model::FindIndicator(indicators[0]);
-    speaks_of_layers = speaks_of_layers || (info != nullptr && info->per_layer);
     evidence.push_back(view.Firing(ref));
   }
   for (const AlertRef ref : signature_->against) evidence.push_back(view.Firing(ref));
-  if (layers.empty()) {
-    // Evidence without a layer, such as the learning rate, concerns all of them.
-    all_layers = ranks.empty() && speaks_of_layers;
-  } else if (layers_known > 1 && layers.size() >= layers_known) {
-    all_layers = true;
-  }
+  if (layers_known > 1 && layers.size() >= layers_known) all_layers = true;
   const bool changed = layers != alert_.layers || ranks != alert_.ranks ||
                        all_layers != alert_.all_layers || evidence != evidence_;
   alert_.layers = std::move(layers);
@@ -129,7 +118,9 @@ bool SignatureJudge::Judge(const AlertsView& view, const Contest& contest, size_
     Start(view);
     return true;
   }
-  const bool present = !Present(view).empty();
+  const std::vector<AlertRef> alerts = Present(view);
+  movers_.Note(view, *signature_, alerts);
+  const bool present = !alerts.empty();
   if (present) {
     held_step_ = view.step;
     limit_.Seen();
@@ -152,7 +143,10 @@ void SignatureJudge::Start(const AlertsView& view) {
   alert_.firing_step = view.step;
   alert_.pending_step = view.step;
   alert_.base_step = view.step;
-  for (const AlertRef ref : Present(view)) {
+  const std::vector<AlertRef> present = Present(view);
+  movers_ = Movers();
+  movers_.Note(view, *signature_, present);
+  for (const AlertRef ref : present) {
     alert_.pending_step = std::min(alert_.pending_step, view.Live(ref).pending_step);
     alert_.base_step = std::min(alert_.base_step, view.Live(ref).base_step);
   }
@@ -178,77 +172,39 @@ void SignatureJudge::Resume(int64_t step) {
 }
 
 std::string SignatureJudge::Describe(const AlertsView& view, v1::Alert* out) const {
-  std::vector<AlertRef> present = Present(view);
-  std::erase_if(present, [](AlertRef ref) { return ref.signature; });
-  const auto earlier = [&view](AlertRef a, AlertRef b) {
-    const LiveAlert& x = view.Live(a);
-    const LiveAlert& y = view.Live(b);
-    return std::pair(x.layers.empty(), x.pending_step) <
-           std::pair(y.layers.empty(), y.pending_step);
-  };
   std::string measure;
-  const auto first = std::min_element(present.begin(), present.end(), earlier);
-  if (first != present.end()) {
+  const std::optional<AlertRef> first = movers_.First(view, *signature_, alert_.active);
+  if (first.has_value()) {
     const RuleJudge& judge = *view.rules[first->index];
-    judge.Describe(out);
+    if (alert_.active && judge.alert().active) {
+      judge.Describe(out);
+    } else {
+      judge.DescribeRecord(movers_.RecordOf(view, *first), out);
+    }
     measure = MeasureText(judge.rule());
   }
   if (!alert_.ranks.empty()) out->set_rank(alert_.ranks.front());
-  AddEvidence(view, out);
+  movers_.ShowIn(view, *signature_, out);
   return measure;
-}
-
-// What moved, in the order in which it did, then what did not.
-void SignatureJudge::AddEvidence(const AlertsView& view, v1::Alert* out) const {
-  std::vector<v1::Evidence> moved;
-  std::vector<v1::Evidence> still;
-  const auto add = [&](AlertRef ref, bool wanted) {
-    const RuleJudge& judge = *view.rules[ref.index];
-    const LiveAlert& alert = judge.alert();
-    v1::Evidence evidence;
-    evidence.set_rule(judge.rule().name);
-    const std::vector<std::string>& indicators = judge.rule().input.indicators;
-    if (!indicators.empty()) evidence.set_indicator(indicators[0]);
-    evidence.set_supports(alert.active == wanted);
-    if (!alert.active) {
-      evidence.set_text("did not move");
-      still.push_back(std::move(evidence));
-      return;
-    }
-    v1::Alert place;
-    judge.Describe(&place);
-    evidence.mutable_layers()->Add(alert.layers.begin(), alert.layers.end());
-    evidence.set_step(alert.pending_step);
-    evidence.set_text(absl::StrCat(
-        "since step ", alert.pending_step, ", value ", NumberText(place.value()),
-        place.has_baseline() ? absl::StrCat(", baseline ", NumberText(place.baseline())) : ""));
-    moved.push_back(std::move(evidence));
-  };
-  const std::vector<AlertRef>& wanted = signature_->evidence;
-  for (const AlertRef ref : wanted) add(ref, /*wanted=*/true);
-  for (const AlertRef ref : signature_->against) add(ref, /*wanted=*/false);
-  std::stable_sort(moved.begin(), moved.end(), [](const v1::Evidence& a, const v1::Evidence& b) {
-    return a.step() < b.step();
-  });
-  for (v1::Evidence& evidence : moved) *out->add_evidence() = std::move(evidence);
-  for (v1::Evidence& evidence : still) *out->add_evidence() = std::move(evidence);
 }
 
 void SignatureJudge::SaveState(base::Archive* archive) {
   AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks};
-  archive->Take(&state, &severity_, &confidence_, &evidence_, &limit_);
+  archive->Take(&state, &severity_, &confidence_, &evidence_, &movers_, &limit_);
 }
 
 bool SignatureJudge::Restore(const v1::Alert& alert, base::Archive* stored, bool replayed) {
   AlertState state;
+  Movers movers;
   RateLimit limit;
-  stored->Take(&state, &severity_, &confidence_, &evidence_, &limit);
+  stored->Take(&state, &severity_, &confidence_, &evidence_, &movers, &limit);
   if (!stored->AtEnd()) {
     Silence();
     return false;
   }
   alert_ = LiveAlertOf(alert, state);
   if (replayed) return true;
+  movers_ = std::move(movers);
   limit_ = limit;
   since_.reset();
   held_step_ = alert.firing_step();

@@ -11,6 +11,7 @@
 
 #include "daemon/rules/condition.h"
 #include "daemon/rules/contest.h"
+#include "daemon/rules/movers.h"
 #include "daemon/rules/rule.h"
 #include "daemon/rules/rule_judge.h"
 
@@ -41,8 +42,8 @@ class SignatureJudge {
   const std::string& confidence() const { return confidence_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
 
-  // Evidence, value, baseline and place, from the alerts that support it: of the earliest mover,
-  // one that names layers if there is any. Returns the MeasureText of that value.
+  // Evidence, value, baseline and place, from the alerts that support it: of Movers::First. Returns
+  // the MeasureText of that value.
   std::string Describe(const AlertsView& view, v1::Alert* out) const;
 
   // As those of RuleJudge.
@@ -50,7 +51,7 @@ class SignatureJudge {
   bool Restore(const v1::Alert& alert, base::Archive* stored, bool replayed);
   template <typename A>
   void serialize(A& archive) {
-    archive(alert_, limit_, severity_, confidence_, evidence_, since_, samples_since_,
+    archive(alert_, limit_, severity_, confidence_, evidence_, movers_, since_, samples_since_,
             waited_samples_, held_step_, last_resolved_);
   }
 
@@ -63,7 +64,6 @@ class SignatureJudge {
   bool Confirm(const AlertsView& view);
   bool Collect(const AlertsView& view);
   std::vector<AlertRef> Present(const AlertsView& view) const;
-  void AddEvidence(const AlertsView& view, v1::Alert* out) const;
 
   std::shared_ptr<const Signature> signature_;
   LiveAlert alert_;
@@ -71,6 +71,7 @@ class SignatureJudge {
   std::string severity_;
   std::string confidence_;
   std::vector<bool> evidence_;    // which alerts of signature.evidence and .against fire
+  Movers movers_;                 // of them, since the alert began
   std::optional<int64_t> since_;  // all but `for` and `wait` holds since
   int64_t samples_since_ = 0;     // of the alerts that make it hold
   int64_t waited_samples_ = 0;

@@ -47,7 +47,7 @@ class CoverageJudge final : public RuleJudge {
       parts.push_back(alert().ranks.empty() ? "ranks that take part in no step"
                                             : RanksText(alert().ranks));
     }
-    if (parts.empty()) return "what was announced comes again";
+    if (parts.empty()) return alert().record.sentence();  // one that flaps goes on a while
     return absl::StrCat("announced and not come: ", absl::StrJoin(parts, "; "));
   }
 

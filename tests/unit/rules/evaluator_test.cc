@@ -190,7 +190,10 @@ TEST(EvaluatorTest, DividesByTheMeanOverTheWindow) {
   }
   EXPECT_THAT(run.seen, ElementsAre("10 r firing L0", "20 r resolved L0"));
   EXPECT_EQ(run.rows[0].alert().value(), 20);
-  EXPECT_EQ(run.rows[1].alert().value(), 5);
+  EXPECT_EQ(run.rows[1].alert().value(), 20);  // of what is over: the worst
+  const std::vector<JudgedSeries> judged = run.evaluator->Judged("r");
+  ASSERT_EQ(judged.size(), 1u);
+  EXPECT_EQ(judged[0].value, 5);
 }
 
 TEST(EvaluatorTest, CombinesScalarsOfTheSameStep) {

@@ -175,9 +175,9 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   uint32_t version = 0;
   base::Archive(memory).Take(&version);
-  EXPECT_EQ(version, 4u);
-  EXPECT_EQ(memory.size(), 28085u);
-  EXPECT_EQ(base::StableHash(memory), 16829299664595937863u);
+  EXPECT_EQ(version, 5u);
+  EXPECT_EQ(memory.size(), 30187u);
+  EXPECT_EQ(base::StableHash(memory), 5411787724954185795u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

@@ -264,7 +264,11 @@ TEST(SignatureTest, OnlyWhatWarnsAdvisesARollBack) {
   EXPECT_THAT(signature.description(), HasSubstr("Roll back to a checkpoint at or before step 0."));
   EXPECT_THAT(signature.summary(), HasSubstr(" is "));
   run.Next("");
-  EXPECT_THAT(run.Last().summary(), AllOf(HasSubstr("Steps 0 to 1: "), HasSubstr(" ended at ")));
+  EXPECT_THAT(run.Last().summary(), HasSubstr("Steps 0 to 1: train.a was at worst 2 (step 0)"));
+  EXPECT_THAT(run.Last().description(),
+              AllOf(HasSubstr("It is over since step 1."), Not(HasSubstr("Roll back")),
+                    HasSubstr("While it fired, the advice was to roll back to a checkpoint at or "
+                              "before step 0.")));
 }
 
 TEST(SignatureTest, LayersAreThoseOfItsAlerts) {
@@ -277,13 +281,37 @@ TEST(SignatureTest, LayersAreThoseOfItsAlerts) {
   run.Next("012");
   EXPECT_TRUE(run.Last().all_layers());
 
-  // Evidence without a layer concerns all of them.
+  // Evidence of the whole run names no layer.
   SignatureRun run_wide(Set(Signature("s", "when: {any: [a, p]}")));
   run_wide.Next("a");
-  EXPECT_TRUE(run_wide.Last().all_layers());
-  SignatureRun no_layers(Set(Signature("s", "when: a")));
-  no_layers.Next("a");
-  EXPECT_FALSE(no_layers.Last().all_layers());
+  EXPECT_THAT(run_wide.Last().layers(), IsEmpty());
+  EXPECT_FALSE(run_wide.Last().all_layers());
+}
+
+TEST(SignatureTest, EvidenceThatHasEndedStaysWithWhatItWas) {
+  SignatureRun run(Set(Signature("s", "when: {any: [a, b]}")));
+  run.Play({"", "a", "ab", "b", ""});
+  const v1::Alert& alert = run.Last();
+  EXPECT_EQ(alert.state(), v1::ALERT_STATE_RESOLVED);
+  ASSERT_EQ(alert.evidence_size(), 2);
+  EXPECT_EQ(alert.evidence(0).rule(), "a");
+  EXPECT_TRUE(alert.evidence(0).supports());
+  EXPECT_EQ(alert.evidence(0).text(), "since step 1, over at step 3, at worst value 2");
+  EXPECT_EQ(alert.evidence(1).text(), "since step 2, over at step 4, at worst value 2");
+  EXPECT_EQ(alert.indicator(), "train.a");
+  EXPECT_EQ(alert.value(), 2);
+  EXPECT_EQ(alert.worst_step(), 1);
+}
+
+TEST(SignatureTest, WhatHasHealedSpeaksForIt) {
+  SignatureRun run(Set(Signature("s", "when: {healed: a, within: 2 steps}", "info")));
+  run.Play({"a", "a", ""});
+  const v1::Alert& alert = run.Last();
+  EXPECT_EQ(alert.state(), v1::ALERT_STATE_FIRING);
+  ASSERT_EQ(alert.evidence_size(), 1);
+  EXPECT_TRUE(alert.evidence(0).supports());
+  EXPECT_EQ(alert.evidence(0).step(), 0);
+  EXPECT_EQ(alert.value(), 2);
 }
 
 TEST(SignatureTest, EvidenceShowsTheFirstMoversFirstAndWhatDidNotMove) {

@@ -117,6 +117,8 @@ export interface Alert {
   evidence: Evidence[];
   acknowledgement?: {by: string; why: string; time_unix_ns: Int64; severity: string};
   silenced_by: string[];
+  first_value?: number;
+  worst_step?: Int64;
 }
 export interface Silence {
   id: string;

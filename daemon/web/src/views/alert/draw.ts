@@ -38,6 +38,7 @@ function value(alert: Alert): HTMLElement {
   const by = difference(alert);
   return fact(
       "Value", short(alert.value),
+      alert.worst_step !== undefined && ` at worst, at step ${whole(alert.worst_step)}`,
       alert.baseline !== undefined && ` against ${short(alert.baseline)} before`,
       by !== "" && h("b", {}, ` ${by}`));
 }
@@ -46,7 +47,8 @@ export function whatToDo(alert: Alert): HTMLElement {
   const {runbook} = alert;
   const outside = /^https?:\/\//.test(runbook);
   return h(
-      "section", {class: "card todo"}, h("h2", {}, "What to do"),
+      "section", {class: "card todo"},
+      h("h2", {}, alert.resolved_step === undefined ? "What to do" : "What was advised"),
       h("p", {}, alert.description || "The rule says nothing about it."),
       runbook !== "" &&
           h("p", {}, "Runbook: ",
