@@ -293,6 +293,24 @@ class FaultsOfTheRun(unittest.TestCase):
         changed = one._batch(10, at_injection("data-change"))
         self.assertTrue(torch.equal(changed[0], one.other.at(10, 0)[0]))
 
+    def test_where_data_are_spoiled_the_loss_on_the_healthy_batch_is_measured_too(self):
+        one = trainer("moe-softmax")
+        healthy = one.step(0, Knobs())
+        self.assertEqual(healthy.sound_loss, healthy.loss)
+        seen = []
+        one.model.layers[0].mlp.gate.register_forward_hook(
+            lambda gate, inputs, output: seen.append(gate.training))
+        spoiled = one.step(1, Knobs(degenerate=1.0))
+        self.assertNotEqual(spoiled.sound_loss, spoiled.loss)
+        with torch.no_grad():
+            one.model.eval()
+            wanted = one._loss(*one._batch(1, Knobs()))
+        self.assertEqual(spoiled.sound_loss, float(wanted))
+        self.assertEqual(seen, [True, False, False])
+        self.assertTrue(all(knobs.spoils_data for knobs in map(at_injection, (
+            "data-batch", "shuffled-labels", "degenerate-tokens"))))
+        self.assertTrue(at_injection("repeated-batch", 1).spoils_data)
+
     def test_spikes_scale_a_row_of_the_embedding_now_and_then(self):
         strengths = [at_injection("embedding-spikes", since).embedding_spike for since in range(12)]
         self.assertEqual([s for s in range(12) if strengths[s]], [0, 10])
@@ -398,10 +416,10 @@ class Truth(unittest.TestCase):
                  ("shuffled-labels", hurt, "alarm", None)]
         for case, losses, expected, fault in cases:
             cell = zoo.Cell("gpt2", case, 1)
-            label = zoo.label(cell.name, zoo.truth(cell, losses, twin))
+            label = zoo.label(cell.name, zoo.truth(cell, losses, losses, twin))
             self.assertEqual((label["expected"], label["fault"]), (expected, fault), case)
             self.assertEqual(label["injection_step"] is None, expected == "quiet", case)
-        known = zoo.truth(zoo.Cell("gpt2", "attention-layer", 1), hurt, twin)
+        known = zoo.truth(zoo.Cell("gpt2", "attention-layer", 1), hurt, hurt, twin)
         self.assertEqual((known["layer"], known["onset"]), (zoo.DEEP["gpt2"], zoo.INJECT_STEPS[0]))
 
     def test_the_table_of_cells(self):

@@ -51,6 +51,11 @@ class Knobs:
     nan_shard: bool = False  # the last data rank computes NaN in this step
     nan_guard: bool = True  # a shard with non-finite gradients is left out of the mean
 
+    @property
+    def spoils_data(self) -> bool:
+        """The loss of the step says nothing of how good the model is."""
+        return bool(self.noise_batch or self.batch_age or self.shuffled or self.degenerate)
+
 
 @dataclasses.dataclass(frozen=True)
 class Fault:

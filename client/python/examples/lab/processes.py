@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import tempfile
+from typing import Callable
 
 import torch
 
 from lab.parallel import Grid, join
 from lab.train import Plan, train
+from lab.trainer import Step
 
 
 def settle_torch() -> None:
     torch.set_num_threads(1)  # and so the same seed gives the same bits
 
 
-def train_all(plan: Plan, world: int, tensor: int = 1) -> dict[int, float]:
+def train_all(
+    plan: Plan, world: int, tensor: int = 1,
+    look: Callable[[int, Step], None] = lambda step, result: None,
+) -> dict[int, float]:
     """The mean loss by step. `world` processes, `tensor` of them tensor-parallel; this one is rank
-    0.
+    0, whose steps `look` is shown.
 
     Raises:
         RuntimeError: another process failed.
     """
     if world == 1:
-        return train(plan, Grid())
+        return train(plan, Grid(), look=look)
     with tempfile.TemporaryDirectory(prefix="fault_lab_") as folder:
         meeting = f"file://{folder}/meeting"
         context = torch.multiprocessing.get_context("spawn")
@@ -31,7 +36,7 @@ def train_all(plan: Plan, world: int, tensor: int = 1) -> dict[int, float]:
                   for rank in range(1, world)]  # fmt: skip
         for process in others:
             process.start()
-        losses = train(plan, join(0, world, tensor, meeting))
+        losses = train(plan, join(0, world, tensor, meeting), look=look)
         for process in others:
             process.join()
         torch.distributed.destroy_process_group()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Callable
 from torch import nn
 
 from lab.faults import FAULTS, RESUME_AFTER_STEPS, knobs_at
 from lab.parallel import Grid
 from lab.progress import Progress
 from lab.settings import Setting
-from lab.trainer import Trainer
+from lab.trainer import Step, Trainer
 from lab.watching import Sink
 
 
@@ -35,9 +36,13 @@ class Plan:
         return [range(lost), range(self.inject_step, self.steps)]
 
 
-def train(plan: Plan, grid: Grid, model: nn.Module | None = None) -> dict[int, float]:
+def train(
+    plan: Plan, grid: Grid, model: nn.Module | None = None,
+    look: Callable[[int, Step], None] = lambda step, result: None,
+) -> dict[int, float]:
     """Runs `plan` on this process of `grid` with `model` (default: a new one) and leaves it trained;
-    returns the mean loss by step, of the last attempt that reached the step."""
+    returns the mean loss by step, of the last attempt that reached the step. `look` is shown every
+    step."""
     setting, fault = plan.setting, FAULTS[plan.fault]
     sequences = setting.recipe.sequences // grid.data_size
     batches, other = (setting.source(plan.seed, sequences, dialect) for dialect in (0, 1))
@@ -69,6 +74,7 @@ def train(plan: Plan, grid: Grid, model: nn.Module | None = None) -> dict[int, f
                              plan.head)  # fmt: skip
             result = trainer.step(step, knobs)
             losses[step] = result.loss
+            look(step, result)
             if monitor is not None:
                 monitor.step(
                     step,

@@ -53,6 +53,7 @@ class Step:
     own_tokens: int
     skipped: bool
     loss_scale: float | None
+    sound_loss: float  # as `loss`, where a fault spoils the data: on the batch that should have come
 
     def extras(self) -> dict[str, float]:
         """What a trainer may report beside loss and gradient norm."""
@@ -101,9 +102,7 @@ class Trainer:
             self._spike(int(inputs[0, 0]), knobs.embedding_spike)
         if knobs.flipped_bit and self._on_last_rank():
             self._flip()
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.autocast):
-            logits = self.model(inputs).float() * knobs.logit_scale
-        loss = functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+        loss = self._loss(inputs, targets, knobs.logit_scale)
         balances = [router.balance_loss for router in self._routers]
         aux = torch.stack(balances).mean() if balances else torch.zeros(())
         if knobs.nan_shard and self._on_last_rank():
@@ -136,6 +135,7 @@ class Trainer:
             own_tokens=targets.numel(),
             skipped=knobs.overflow,
             loss_scale=self.loss_scale or None,
+            sound_loss=self._probe(step) if knobs.spoils_data else mean_loss,
         )
 
     def checkpoint(self) -> dict[str, Any]:
@@ -188,6 +188,21 @@ class Trainer:
             inputs, targets = inputs.clone(), targets.clone()
             inputs[:count] = targets[:count] = inputs[:count, :1]
         return inputs, targets
+
+    def _loss(
+        self, inputs: torch.Tensor, targets: torch.Tensor, logit_scale: float = 1.0
+    ) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.autocast):
+            logits = self.model(inputs).float() * logit_scale
+        return functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+    @torch.no_grad()
+    def _probe(self, step: int) -> float:
+        """The loss on this rank's healthy batch of `step`; a watcher takes it for an evaluation."""
+        self.model.eval()
+        loss = self._loss(*self._batch(step, Knobs()))
+        self.model.train()
+        return float(loss)
 
     @torch.no_grad()
     def _set(self, knobs: Knobs) -> None:

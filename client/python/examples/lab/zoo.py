@@ -2,7 +2,8 @@
 each run, for rules to be judged by. `cells()` is the table; tests/lab/zoo.py runs it.
 
 A faulty run has a healthy twin: the same setting and seed, so the same first weights and the same
-batches. Harm is what the twin does not have: the step from which the loss stays HARM worse.
+batches. Harm is what the twin does not have: the step from which the loss on its batches stays HARM
+worse. Where a fault spoils the data, that loss is measured beside the training.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ CASES = {
     "dead-experts": Case("dead-experts", settings=MOE),
     "hot-expert-layer": Case("hot-expert", one_layer=True, settings=MOE),
     "qk-growth-layer": Case("logit-growth", 200, one_layer=True),
-    "qk-growth": Case("logit-growth", settings=("gqa", "gpt2", "mla", "moe-softmax")),
+    "qk-growth": Case("logit-growth", 50, settings=("gqa", "gpt2", "mla", "moe-softmax")),
     "weight-decay-sign": Case("weight-decay-sign"),
     "update-factor": Case("optimizer", settings=("gqa", "gpt2", "moe-sigmoid")),
     "moments-lost": Case("moments-lost"),
@@ -148,19 +149,22 @@ def cells(settings: list[str], cases: list[str], seeds: int) -> list[Cell]:
     return sorted(found, key=lambda cell: (settings.index(cell.setting), cell != cell.twin))
 
 
-def truth(cell: Cell, losses: Mapping[int, float], twin: Mapping[int, float]) -> dict[str, Any]:
-    """What is known of a run before anybody judges it."""
+def truth(
+    cell: Cell, losses: Mapping[int, float], sound: Mapping[int, float], twin: Mapping[int, float]
+) -> dict[str, Any]:
+    """What is known of a run before anybody judges it. `sound` are the losses on the twin's
+    batches."""
     case, fault = CASES[cell.case], FAULTS[CASES[cell.case].fault]
     onset = None if case.fault == "none" else cell.inject_step
     benign = fault.quiet
-    harm = None if onset is None else harm_step(losses, twin, onset)
-    last = sorted(set(losses) & set(twin))[-50:]
+    harm = None if onset is None else harm_step(sound, twin, onset)
+    last = sorted(set(sound) & set(twin))[-50:]
     return {
         "setting": cell.setting, "case": cell.case, "seed": cell.seed, "benign": benign,
         "fault": case.fault, "strength": cell.strength, "layer": cell.layer, "head": cell.head,
         "onset": onset, "named": fault.named if fault.named != "unknown" else "",
         "harm_step": harm, "loss_break_step": verdict.loss_break(losses),
-        "worse_at_end": _mean(losses, last) / _mean(twin, last) - 1.0 if last else None,
+        "worse_at_end": _mean(sound, last) / _mean(twin, last) - 1.0 if last else None,
     }
 
 
@@ -222,11 +226,10 @@ class Folder:
             return False
         if cell != cell.twin:
             self.make(cell.twin)
-        losses = self._train(cell)
-        curve = {str(step): loss for step, loss in losses.items()}
-        self._curve(cell).write_text(json.dumps(curve))
+        losses, sound = self._train(cell)
+        self._curve(cell).write_text(json.dumps(losses))
         twin = {int(s): v for s, v in json.loads(self._curve(cell.twin).read_text()).items()}
-        self.known[cell.name] = truth(cell, losses, twin)
+        self.known[cell.name] = truth(cell, losses, sound, twin)
         labels = [label(name, known) for name, known in sorted(self.known.items())]
         _replace(self.path / "index.json", {"about": ABOUT, "runs": labels})
         _replace(self._truth, self.known)
@@ -235,7 +238,8 @@ class Folder:
     def _curve(self, cell: Cell) -> pathlib.Path:
         return self.path / "curves" / f"{cell.name}.json"
 
-    def _train(self, cell: Cell) -> dict[int, float]:
+    def _train(self, cell: Cell) -> tuple[dict[int, float], dict[int, float]]:
+        """Losses by step, as trained and on the twin's batches."""
         case = CASES[cell.case]
         parts = self.path / "curves" / f"{cell.name}.fscap"
         plan = Plan(
@@ -243,13 +247,15 @@ class Folder:
             seed=cell.seed, setting=SETTINGS[cell.setting], layer=cell.layer, head=cell.head,
             sink=Sink(cell.name, "", str(parts), f"zoo-{cell.name}"),
         )  # fmt: skip
-        losses = processes.train_all(plan, case.processes)
+        sound: dict[int, float] = {}
+        losses = processes.train_all(
+            plan, case.processes, look=lambda step, one: sound.update({step: one.sound_loss}))
         attempts = [
             [plan.sink.capture_of(rank, attempt) for rank in range(case.processes)]
             for attempt in range(1, len(plan.attempts()) + 1)
         ]
         captures.join(attempts, self.path / f"{cell.name}.fscap")
-        return losses
+        return losses, sound
 
 
 def _replace(path: pathlib.Path, values: Any) -> None:
