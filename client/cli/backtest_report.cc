@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/format.h"
@@ -101,19 +102,31 @@ void PrintRules(const std::vector<backtest::SplitSummary>& splits, const Termina
   if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
 }
 
+bool KnowsLayers(const BacktestRun& run) {
+  return run.label.has_value() && !run.label->layers.empty();
+}
+bool KnowsHarm(const BacktestRun& run) {
+  return run.label.has_value() && run.label->harm_step.has_value();
+}
+
 void PrintRuns(const BacktestWork& work, const Terminal& out) {
-  Table table({{"split"},
-               {"run"},
-               {"steps", Align::kRight},
-               {"injected", Align::kRight},
-               {"loss break", Align::kRight},
-               {"first warning", Align::kRight},
-               {"fault"},
-               {"where"},
-               {"severity"},
-               {"lead", Align::kRight},
-               {"named"},
-               {"verdict"}});
+  const bool harm = absl::c_any_of(work.runs, KnowsHarm);
+  const bool layers = absl::c_any_of(work.runs, KnowsLayers);
+  std::vector<Table::Column> columns = {{"split"},
+                                        {"run"},
+                                        {"steps", Align::kRight},
+                                        {"injected", Align::kRight},
+                                        {"loss break", Align::kRight}};
+  if (harm) columns.push_back({"harm", Align::kRight});
+  columns.insert(columns.end(), {{"first warning", Align::kRight},
+                                 {"fault"},
+                                 {"where"},
+                                 {"severity"},
+                                 {"lead", Align::kRight},
+                                 {"named"}});
+  if (layers) columns.push_back({"layer"});
+  columns.push_back({"verdict"});
+  Table table(std::move(columns));
   for (const BacktestRun& run : work.runs) {
     if (!run.status.ok()) continue;
     const backtest::RunVerdict& verdict = run.verdict;
@@ -121,6 +134,7 @@ void PrintRuns(const BacktestWork& work, const Terminal& out) {
                                     absl::StrCat(run.result.steps.size()),
                                     OrDash(verdict.injection_step),
                                     OrDash(verdict.loss_break_step)};
+    if (harm) row.push_back(OrDash(verdict.harm_step));
     if (verdict.first_warning.has_value()) {
       const backtest::AlertSpan& span = run.result.alerts[*verdict.first_warning];
       row.insert(row.end(),
@@ -130,8 +144,9 @@ void PrintRuns(const BacktestWork& work, const Terminal& out) {
     } else {
       row.insert(row.end(), {"-", "-", "-", "-"});
     }
-    row.insert(row.end(),
-               {OrDash(verdict.lead_steps), YesNo(verdict.named), VerdictText(verdict, out)});
+    row.insert(row.end(), {OrDash(verdict.lead_steps), YesNo(verdict.named)});
+    if (layers) row.push_back(YesNo(verdict.layers_right));
+    row.push_back(VerdictText(verdict, out));
     table.AddRow(std::move(row));
   }
   if (!table.empty()) SayLines(absl::StrCat(table.Render(out), "\n"));
@@ -154,6 +169,9 @@ void PrintSplit(const backtest::SplitSummary& split, const Terminal& out) {
                         " warned of in time");
     if (split.nameable > 0) {
       absl::StrAppend(&text, ", ", split.named, " of ", split.nameable, " named right");
+    }
+    if (split.layered > 0) {
+      absl::StrAppend(&text, ", layers right in ", split.layers_right, " of ", split.layered);
     }
     if (split.median_lead_steps.has_value()) {
       const int64_t lead = *split.median_lead_steps;  // below 0: the warning came after the break
@@ -255,6 +273,8 @@ nlohmann::json ToJson(const BacktestRun& run) {
                          {"first_warning", nullptr},
                          {"lead_steps", ToJson(verdict.lead_steps)},
                          {"named", ToJson(verdict.named)},
+                         {"harm_step", ToJson(verdict.harm_step)},
+                         {"layers_right", ToJson(verdict.layers_right)},
                          {"healthy_steps", nullptr},
                          {"false_alarms", nullptr},
                          {"false_critical", nullptr},
@@ -299,6 +319,8 @@ nlohmann::json ToJson(const backtest::SplitSummary& split) {
           {"warned_in_time", split.in_time},
           {"named_right", split.named},
           {"named_of", split.nameable},
+          {"layers_right", split.layers_right},
+          {"layers_of", split.layered},
           {"median_lead_steps", ToJson(split.median_lead_steps)},
           {"quiet_runs", split.quiet},
           {"silent", split.silent},

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/cli/format.h"
 #include "client/cli/progress.h"
@@ -173,6 +174,10 @@ class Judging {
     run->verdict =
         backtest::JudgeRun(*rules_, run->result, run->label.has_value() ? &*run->label : nullptr);
     run->notes = backtest::Notes(run->result);
+    if (run->label.has_value() && !run->label->ignored.empty()) {
+      run->notes.push_back(absl::StrCat("its label says more than a verdict needs: ",
+                                        absl::StrJoin(run->label->ignored, ", ")));
+    }
     if (totals.rejected > 0) {
       run->notes.push_back(absl::StrCat(
           Plural(totals.rejected, "payload"),

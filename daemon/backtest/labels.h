@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,6 +17,7 @@ struct RunLabel {
   enum class Expected {
     kQuiet,     // healthy: no warning at all
     kAlarm,     // none before the injection, one in time after it
+    kWarn,      // none before the injection, one at any time after it
     kUnscored,  // no verdict: shown as it is
   };
   size_t place = 0;           // in the index
@@ -25,6 +27,9 @@ struct RunLabel {
   std::optional<int64_t> injection_step{};   // from here on the run is ill
   std::optional<int64_t> divergence_step{};  // where the loss broke
   bool divergence_known = false;             // it was given, perhaps as null: it never broke
+  std::optional<int64_t> harm_step{};        // from here on the loss is worse than in health
+  std::vector<uint32_t> layers{};            // that have the fault; empty: no certain ones
+  std::vector<std::string> ignored{};        // keys that say nothing to a verdict
 };
 
 using RunLabels = std::map<std::string, RunLabel>;  // by name: the file's without its ending

@@ -48,19 +48,49 @@ std::optional<int64_t> Median(std::vector<int64_t> values) {
   return values[(values.size() - 1) / 2];  // of an even number the smaller: it promises less
 }
 
+bool IsIll(const RunLabel& label) {
+  return label.expected == RunLabel::Expected::kAlarm ||
+         label.expected == RunLabel::Expected::kWarn;
+}
+
+// What a warning should come before.
+std::optional<int64_t> Deadline(const RunVerdict& verdict) {
+  return verdict.harm_step.has_value() ? verdict.harm_step : verdict.loss_break_step;
+}
+
+bool SameLayers(const v1::Alert& alert, const std::vector<uint32_t>& wanted) {
+  std::vector<uint32_t> layers(alert.layers().begin(), alert.layers().end());
+  std::sort(layers.begin(), layers.end());
+  return !alert.all_layers() && layers == wanted;
+}
+
+// What the first warning was worth, once the verdict knows it.
+void JudgeFirstWarning(const RunResult& result, const RunLabel* label, RunVerdict* verdict) {
+  const AlertSpan& first = result.alerts[*verdict->first_warning];
+  if (const std::optional<int64_t> deadline = Deadline(*verdict); deadline.has_value()) {
+    verdict->lead_steps = *deadline - first.warning->step;
+  }
+  if (label == nullptr || !IsIll(*label)) return;
+  if (!label->fault.empty()) verdict->named = first.first.fault() == label->fault;
+  if (!label->layers.empty()) verdict->layers_right = SameLayers(first.last, label->layers);
+}
+
 // "" if the verdict holds.
 std::string WhatIsWrong(const RunLabel& label, const RunResult& result, const RunVerdict& verdict) {
   if (label.expected == RunLabel::Expected::kQuiet) {
     return verdict.first_warning.has_value() ? "a quiet run was warned about" : "";
   }
-  if (label.expected != RunLabel::Expected::kAlarm) return "";
+  if (!IsIll(label)) return "";
   if (!verdict.first_warning.has_value()) return "no warning";
   const int64_t first = result.alerts[*verdict.first_warning].warning->step;
   const int64_t injected = *label.injection_step;
   if (first < injected) return "a warning before the injection";
-  if (!verdict.loss_break_step.has_value()) return "";
-  if (*verdict.loss_break_step - injected > kCloseSteps) {
-    return first < *verdict.loss_break_step ? "" : "the warning came after the loss break";
+  const std::optional<int64_t> deadline = Deadline(verdict);
+  if (label.expected == RunLabel::Expected::kWarn || !deadline.has_value()) return "";
+  if (*deadline - injected > kCloseSteps) {
+    if (first < *deadline) return "";
+    return verdict.harm_step.has_value() ? "the warning came after the harm"
+                                         : "the warning came after the loss break";
   }
   return first <= injected + kSlackSteps ? "" : "the warning came too late";
 }
@@ -76,9 +106,10 @@ RunVerdict JudgeRun(const rules::RuleSet& rules, const RunResult& result, const 
     verdict.fault = label->fault;
     verdict.injection_step = label->injection_step;
     if (label->divergence_known) verdict.loss_break_step = label->divergence_step;
+    verdict.harm_step = label->harm_step;
   }
   const bool quiet = label != nullptr && label->expected == RunLabel::Expected::kQuiet;
-  const bool faulty = label != nullptr && label->expected == RunLabel::Expected::kAlarm;
+  const bool faulty = label != nullptr && IsIll(*label);
   verdict.healthy_known = quiet || faulty;
   const auto healthy = [&](int64_t step) {
     return quiet || (faulty && step < *label->injection_step);
@@ -123,21 +154,15 @@ RunVerdict JudgeRun(const rules::RuleSet& rules, const RunResult& result, const 
   for (RuleOutcome& outcome : verdict.outcomes) {
     const std::optional<int64_t> step =
         verdict.healthy_known ? outcome.fault_step : outcome.first_step;
-    if (step.has_value() && verdict.loss_break_step.has_value()) {
-      outcome.lead_steps = *verdict.loss_break_step - *step;
+    if (step.has_value() && Deadline(verdict).has_value()) {
+      outcome.lead_steps = *Deadline(verdict) - *step;
     }
     if (faulty && !verdict.fault.empty() && !outcome.fault.empty() &&
         outcome.fault_step.has_value()) {
       outcome.named = outcome.fault == verdict.fault;
     }
   }
-  if (verdict.first_warning.has_value()) {
-    const AlertSpan& first = result.alerts[*verdict.first_warning];
-    if (verdict.loss_break_step.has_value()) {
-      verdict.lead_steps = *verdict.loss_break_step - first.warning->step;
-    }
-    if (faulty && !verdict.fault.empty()) verdict.named = first.first.fault() == verdict.fault;
-  }
+  if (verdict.first_warning.has_value()) JudgeFirstWarning(result, label, &verdict);
   if (label == nullptr) return verdict;
   if (label->expected == RunLabel::Expected::kUnscored) {
     verdict.kind = RunVerdict::Kind::kShown;
@@ -184,6 +209,8 @@ std::vector<SplitSummary> SummariseRuns(const rules::RuleSet& rules,
       if (verdict.kind == RunVerdict::Kind::kHolds) ++split.in_time;
       if (!verdict.fault.empty()) ++split.nameable;
       if (verdict.named.value_or(false)) ++split.named;
+      if (verdict.layers_right.has_value()) ++split.layered;
+      if (verdict.layers_right.value_or(false)) ++split.layers_right;
       if (verdict.lead_steps.has_value()) leads[at].of_runs.push_back(*verdict.lead_steps);
     } else if (scored) {
       ++split.quiet;

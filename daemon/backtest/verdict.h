@@ -13,8 +13,9 @@
 
 namespace foreshock::backtest {
 
-// A warning must come before the loss breaks; where it breaks at most kCloseSteps after the
-// injection nothing can lead, and within kSlackSteps of the injection is early enough.
+// A warning must come before the loss breaks, or, where a label says it, before the harm; where
+// that is at most kCloseSteps after the injection nothing can lead, and within kSlackSteps of the
+// injection is early enough.
 inline constexpr int64_t kCloseSteps = 50;
 inline constexpr int64_t kSlackSteps = 200;
 
@@ -51,6 +52,8 @@ struct RunVerdict {
   std::optional<size_t> first_warning;     // place in RunResult::alerts
   std::optional<int64_t> lead_steps;       // of the first warning
   std::optional<bool> named;               // the first warning names the injected fault
+  std::optional<int64_t> harm_step;        // the label's; what leads are measured to if it is there
+  std::optional<bool> layers_right;        // the first warning has the layers of the label
   bool healthy_known = false;              // the next three mean something
   uint64_t healthy_steps = 0;
   uint64_t false_alarms = 0;          // warnings that began on healthy steps
@@ -84,6 +87,8 @@ struct SplitSummary {
   uint64_t missed = 0;  // verdicts
   uint64_t named = 0;   // first warnings that name the injected fault
   uint64_t nameable = 0;
+  uint64_t layers_right = 0;  // first warnings in the layers that have the fault
+  uint64_t layered = 0;       // first warnings where the label says the layers
   uint64_t healthy_steps = 0;
   uint64_t false_alarms = 0;
   uint64_t false_critical = 0;

@@ -5,6 +5,7 @@
 namespace foreshock::backtest {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Labels, ReadsJsonAndYaml) {
@@ -38,6 +39,24 @@ TEST(Labels, ReadsJsonAndYaml) {
   }
 }
 
+TEST(Labels, KeepsHarmAndLayersAndNamesTheKeysThatItDoesNotKnow) {
+  const auto labels = ParseLabels(
+      "index.json",
+      R"({"runs": [{"name": "a", "expected": "warn", "injection_step": 200, "harm_step": 243,
+          "layers": [7, 2], "setting": "gpt2", "seed": 1},
+         {"name": "b", "expected": "quiet", "harm_step": null, "layers": null}]})");
+  ASSERT_OK(labels);
+  const RunLabel& a = labels->at("a");
+  EXPECT_EQ(a.expected, RunLabel::Expected::kWarn);
+  EXPECT_EQ(a.harm_step, 243);
+  EXPECT_THAT(a.layers, ElementsAre(2u, 7u));
+  EXPECT_THAT(a.ignored, ElementsAre("setting", "seed"));
+  const RunLabel& b = labels->at("b");
+  EXPECT_EQ(b.harm_step, std::nullopt);
+  EXPECT_TRUE(b.layers.empty());
+  EXPECT_TRUE(b.ignored.empty());
+}
+
 TEST(Labels, SaysWhereItIsWrong) {
   const struct {
     const char* text;
@@ -46,15 +65,17 @@ TEST(Labels, SaysWhereItIsWrong) {
       {"{}", "i.json:1:1: the key `runs` is missing"},
       {"runs:\n  - {expected: quiet}", "i.json:2:5: the key `name` is missing"},
       {"runs:\n  - {name: a, expected: loud}",
-       "i.json:2:25: `expected` is loud; one of quiet, alarm, unscored is expected"},
-      {"runs:\n  - {name: a, expected: alarm}", "needs an `injection_step`"},
+       "i.json:2:25: `expected` is loud; one of quiet, alarm, warn, unscored is expected"},
+      {"runs:\n  - {name: a, expected: alarm}", "`expected: alarm` needs an `injection_step`"},
+      {"runs:\n  - {name: a, expected: warn}", "`expected: warn` needs an `injection_step`"},
+      {"runs:\n  - {name: a, expected: quiet, layers: 3}", "`layers` is 3; a list"},
       {"runs:\n  - {name: a, expected: quiet, injection_step: 3}",
        "`injection_step` must be null or absent"},
       {"runs:\n  - {name: a, expected: quiet, injection_step: soon}",
        "i.json:2:48: `injection_step` is soon; an integer"},
       {"runs:\n  - {name: a, expected: quiet}\n  - {name: a, expected: quiet}",
        "i.json:3:12: the run a is there twice"},
-      {"runs:\n  - {name: a, expected: quiet, injected: 3}", "unknown key `injected`"},
+      {"run: []", "unknown key `run`"},
       {"runs: [", "not valid YAML"},
   };
   for (const auto& c : kCases) {

@@ -59,6 +59,12 @@ RunResult Result(const std::vector<Alarm>& alarms, std::optional<int64_t> loss_b
 }
 
 RunLabel Quiet() { return {.expected = RunLabel::Expected::kQuiet}; }
+RunLabel Warn(int64_t injection) {
+  return {.expected = RunLabel::Expected::kWarn, .fault = "f", .injection_step = injection};
+}
+RunLabel Harmed(int64_t injection, int64_t harm) {
+  return {.expected = RunLabel::Expected::kAlarm, .injection_step = injection, .harm_step = harm};
+}
 RunLabel Faulty(int64_t injection, std::optional<int64_t> divergence) {
   return {.expected = RunLabel::Expected::kAlarm,
           .fault = "f",
@@ -87,6 +93,14 @@ TEST(Verdict, HoldsOrSaysWhatIsWrong) {
       {"no break: any time", Faulty(400, std::nullopt), {{"s", "warning", 999}}, ""},
       {"an abrupt break gives 200 steps", Faulty(400, 450), {{"s", "warning", 600}}, ""},
       {"and not more", Faulty(400, 450), {{"s", "warning", 601}}, "the warning came too late"},
+      {"harm comes before the break", Harmed(400, 500), {{"s", "warning", 499}}, ""},
+      {"and is what counts",
+       Harmed(400, 500),
+       {{"s", "warning", 600}},
+       "the warning came after the harm"},
+      {"warn: however late", Warn(400), {{"s", "warning", 900}}, ""},
+      {"warn: never", Warn(400), {}, "no warning"},
+      {"warn: too early", Warn(400), {{"s", "warning", 399}}, "a warning before the injection"},
       {"at 51 steps it is not abrupt",
        Faulty(400, 451),
        {{"s", "warning", 451}},
@@ -128,6 +142,40 @@ TEST(Verdict, CountsHealthyStepsFalseAlarmsAndLeads) {
   EXPECT_EQ(verdict.outcomes[2].named, true);   // s names f
   EXPECT_EQ(verdict.outcomes[3].named, false);  // t names g
   EXPECT_TRUE(verdict.outcomes[2].signature);
+}
+
+TEST(Verdict, ComparesLayersAndMeasuresTheLeadToTheHarm) {
+  const struct {
+    std::vector<uint32_t> named;
+    bool all_layers;
+    std::vector<uint32_t> wanted;
+    std::optional<bool> right;
+  } kCases[] = {
+      {{3}, false, {3}, true}, {{5, 3}, false, {3, 5}, true}, {{3, 4}, false, {3}, false},
+      {{}, false, {3}, false}, {{3}, true, {3}, false},       {{3}, false, {}, std::nullopt},
+  };
+  uint64_t right = 0;
+  std::vector<RunResult> results;
+  std::vector<RunVerdict> verdicts;
+  for (const auto& c : kCases) {
+    results.push_back(Result({{"s", "warning", 450}}, 650));
+    v1::Alert& alert = results.back().alerts[0].last;
+    for (const uint32_t layer : c.named) alert.add_layers(layer);
+    alert.set_all_layers(c.all_layers);
+    RunLabel label = Harmed(400, 480);
+    label.layers = c.wanted;
+    verdicts.push_back(JudgeRun(*Rules(), results.back(), &label));
+    EXPECT_EQ(verdicts.back().layers_right, c.right);
+    EXPECT_EQ(verdicts.back().lead_steps, 30);
+    EXPECT_EQ(verdicts.back().loss_break_step, 650);
+    EXPECT_EQ(verdicts.back().outcomes[0].lead_steps, 30);
+    right += c.right.value_or(false);
+  }
+  std::vector<JudgedRun> runs;
+  for (size_t i = 0; i < results.size(); ++i) runs.push_back({&results[i], &verdicts[i]});
+  const SplitSummary split = SummariseRuns(*Rules(), runs).at(0);
+  EXPECT_EQ(split.layered, 5u);
+  EXPECT_EQ(split.layers_right, right);
 }
 
 TEST(Verdict, WithoutALabelOnlySaysWhatHappened) {

@@ -22,8 +22,8 @@ from lab.train import Plan
 from lab.watching import Sink
 
 ABOUT = (
-    "Runs of the fault lab's zoo (docs/fault_lab.md). split: the setting. divergence_step: from "
-    "here the loss stays 5 % worse than that of the healthy twin. unscored: a fault without harm."
+    "Runs of the fault lab's zoo (docs/fault_lab.md). split: the setting. harm_step: from here "
+    "the loss stays 5 % worse than that of the healthy twin. unscored: a fault without harm."
 )
 
 STEPS = 500
@@ -172,14 +172,14 @@ def label(name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """The run's entry of an index.json. A fault without harm is shown and not scored."""
     quiet = known["benign"]
     alarm = not quiet and known["harm_step"] is not None
-    where = "all layers" if known["layer"] is None else f"layer {known['layer']}"
     return {
         "name": name, "split": known["setting"],
         "expected": "quiet" if quiet else "alarm" if alarm else "unscored",
         "fault": (known["named"] or None) if not quiet else None,
         "injection_step": None if quiet else known["onset"],
-        "divergence_step": None if quiet else known["harm_step"],
-        "note": f"{known['fault']} x {known['strength']:g}, {where}, from step {known['onset']}",
+        "harm_step": None if quiet else known["harm_step"],
+        "layers": None if known["layer"] is None else [known["layer"]],
+        "note": f"{known['fault']} x {known['strength']:g} from step {known['onset']}",
     }
 
 
