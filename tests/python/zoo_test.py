@@ -254,6 +254,17 @@ class FaultsInsideOfLayers(unittest.TestCase):
         self.assertAlmostEqual(moved[-FAULTS["balancing-lost"].strength], 5 * rate, 6)
 
 
+    def test_a_balance_loss_is_turned_around_in_its_layer_alone(self):
+        one = trainer("moe-softmax")
+        knobs = at_injection("balancing-lost", layer=1)
+        one.model(one._batch(0, knobs)[0])
+        each = [float(layer.mlp.balance_loss) for layer in one.model.layers]
+        mean, pull = map(float, one._balance(knobs))
+        self.assertAlmostEqual(mean, sum(each) / 4, 5)
+        each[1] *= -FAULTS["balancing-lost"].strength
+        self.assertAlmostEqual(pull, sum(each) / 4, 5)
+
+
 class FaultsOfTheRun(unittest.TestCase):
     def test_weight_decay_with_the_wrong_sign_lets_weights_grow(self):
         before, plain = after("gpt2", Knobs(), schedule="constant")

@@ -90,7 +90,6 @@ class Trainer:
         self._is_q = torch.tensor(["q_proj" in name for name, _ in named])
         self._is_k = torch.tensor(["k_proj" in name for name, _ in named])
         self._is_router = torch.tensor(["mlp.gate." in name for name, _ in named])
-        self._routers = [layer.mlp for layer in self.model.layers if _is_moe(layer)]
         self.optimizer = self._new_optimizer()
 
     def step(self, step: int, knobs: Knobs) -> Step:
@@ -103,12 +102,11 @@ class Trainer:
         if knobs.flipped_bit and self._on_last_rank():
             self._flip()
         loss = self._loss(inputs, targets, knobs.logit_scale)
-        balances = [router.balance_loss for router in self._routers]
-        aux = torch.stack(balances).mean() if balances else torch.zeros(())
+        aux, pull = self._balance(knobs)
         if knobs.nan_shard and self._on_last_rank():
             loss = loss * math.nan
         self.optimizer.zero_grad(set_to_none=True)
-        (loss + knobs.balance * self.recipe.balance * aux).backward()
+        (loss + self.recipe.balance * pull).backward()
         if knobs.noisy_rank and self._on_last_rank():
             self._drown(knobs.noisy_rank)
         mean_loss = self._average(loss.detach(), knobs.nan_guard)
@@ -195,6 +193,18 @@ class Trainer:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.autocast):
             logits = self.model(inputs).float() * logit_scale
         return functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+    def _balance(self, knobs: Knobs) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean balance loss of the layers, and the same with the factors that knobs give it."""
+        losses, factors = [], []
+        for number, layer in enumerate(self.model.layers):
+            if _is_moe(layer):
+                losses.append(layer.mlp.balance_loss)
+                factors.append(knobs.balance if knobs.layer in (None, number) else 1.0)
+        if not losses:
+            return torch.zeros(()), torch.zeros(())
+        each = torch.stack(losses)
+        return each.mean(), (each * torch.tensor(factors)).mean()
 
     @torch.no_grad()
     def _probe(self, step: int) -> float:

@@ -31,7 +31,8 @@ HARM = 0.05  # of the twin's loss
 HARM_NATS = 0.02  # and at least so much
 HARM_STEPS = 20  # mean over so many steps
 MOE = ("moe-softmax", "moe-sigmoid")
-NORMALISED = ("gqa", "gqa-muon", "gqa-lion-noisy", "sft", "lora")  # QK-norm withstands a lot
+# QK-norm, norms of latents and sigmoid experts under Muon withstand a lot.
+ROBUST = ("gqa", "gqa-muon", "gqa-lion-noisy", "sft", "lora", "mla", "moe-sigmoid")
 DECODERS = tuple(name for name in SETTINGS if name not in ("vit",))
 DEEP = {  # the layer of faults in one layer
     "gqa": 5, "gqa-muon": 2, "gqa-lion-noisy": 6, "gpt2": 3, "gpt2-noisy": 4, "gpt2-bf16": 1,
@@ -60,10 +61,9 @@ CASES = {
     "batch-size": Case("batch-size", 2.0),
     "batch-size-half": Case("batch-size", 0.5),
     "clean-resume": Case("clean-resume"),
-    "attention": Case("attention-bias", 24, dict.fromkeys((*NORMALISED, "mla"), 40),
-                      settings=DECODERS),
-    "attention-layer": Case("attention-bias", 96, dict.fromkeys(NORMALISED, 400), one_layer=True,
-                            settings=DECODERS),
+    "attention": Case("attention-bias", 24, dict.fromkeys(ROBUST, 40), settings=DECODERS),
+    "attention-layer": Case("attention-bias", 96, {**dict.fromkeys(ROBUST, 400), "mla": 96},
+                            one_layer=True, settings=DECODERS),
     "attention-head": Case("attention-bias", 400, one_layer=True, one_head=True,
                            settings=("gqa", "gpt2", "mla")),
     "attention-zero-mean": Case("bf16-attention-zero-mean", settings=("gqa", "gpt2", "moe-softmax")),
@@ -73,13 +73,14 @@ CASES = {
     "lr-start": Case("learning-rate-start", 30.0, settings=("gqa", "gpt2", "moe-softmax", "vit"),
                      inject_step=0),
     "router-collapse-layer": Case("router-collapse", 100, one_layer=True, settings=MOE),
-    "router-collapse": Case("router-collapse", settings=MOE),
+    "router-collapse": Case("router-collapse", 300, settings=MOE),
     "balancing-lost": Case("balancing-lost", 60, settings=MOE),
-    "dead-experts": Case("dead-experts", settings=MOE),
+    "balancing-lost-layer": Case("balancing-lost", 200, one_layer=True, settings=MOE),
+    "dead-experts": Case("dead-experts", 6, settings=MOE),
     "hot-expert-layer": Case("hot-expert", one_layer=True, settings=MOE),
     "qk-growth-layer": Case("logit-growth", 200, one_layer=True),
     "qk-growth": Case("logit-growth", 50, settings=("gqa", "gpt2", "mla", "moe-softmax")),
-    "weight-decay-sign": Case("weight-decay-sign"),
+    "weight-decay-sign": Case("weight-decay-sign", strengths={"vit": 120}),
     "update-factor": Case("optimizer", settings=("gqa", "gpt2", "moe-sigmoid")),
     "moments-lost": Case("moments-lost"),
     "layer-lost": Case("layer-lost", one_layer=True),
