@@ -433,6 +433,21 @@ class Truth(unittest.TestCase):
         known = zoo.truth(zoo.Cell("gpt2", "attention-layer", 1), hurt, hurt, twin)
         self.assertEqual((known["layer"], known["onset"]), (zoo.DEEP["gpt2"], zoo.INJECT_STEPS[0]))
 
+    def test_a_fault_that_a_model_cannot_have_is_refused_and_the_zoo_has_none(self):
+        from lab.train import _check
+        self.enterContext(NO_PRETRAINING)
+        models = {name: setting.build(1, Grid()) for name, setting in SETTINGS.items()}
+        for cell in zoo.cells(list(SETTINGS), list(zoo.CASES), 1):
+            _check(cell.plan(""), models[cell.setting])
+        for setting, fault, layer, message in (
+                ("gpt2", "dead-experts", None, "dead-experts: the model has no experts"),
+                ("vit", "attention-bias", None, "PyTorch's own attention"),
+                ("gpt2", "logit-growth", 6, "layer 6: the model has the layers 0..5")):
+            plan = dataclasses.replace(zoo.Cell(setting, "healthy", 1).plan(""), fault=fault,
+                                       layer=layer)
+            with self.assertRaisesRegex(ValueError, message):
+                _check(plan, models[setting])
+
     def test_the_table_of_cells(self):
         table = zoo.cells(list(SETTINGS), list(zoo.CASES), 3)
         self.assertEqual(len({cell.name for cell in table}), len(table))

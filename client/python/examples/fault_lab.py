@@ -140,7 +140,10 @@ def main() -> int:
         curve = train_rl(RlPlan(fault=given.fault, strength=given.strength, steps=given.steps,
                                 inject_step=given.inject_step, seed=given.seed, sink=sink))
     else:
-        curve = run_pretraining(given, sink)
+        try:
+            curve = run_pretraining(given, sink)
+        except ValueError as error:
+            sys.exit(f"fault_lab.py: {error}")
     warnings = verdict.warnings_of(given.server, given.run) if given.server else None
     found = {"run": given.run, "mode": given.mode, "fault": given.fault,
              "strength": given.strength, "seed": given.seed, "inject_step": given.inject_step,

@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA) on the query and value projections of a decoder, whose weights freeze."""
+"""Low-rank adapters (LoRA) on the query and value projections of a decoder that is frozen."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class DenseLayer(nn.Module):
 
 
 class DenseDecoder(nn.Module):
-    """Tokens int64 [batch, length] to logits; `attention` is GroupedAttention or LatentAttention."""
+    """Tokens int64 [batch, length] to logits; with GroupedAttention or LatentAttention."""
 
     def __init__(self, shape: DenseShape, seed: int, attention: type[nn.Module]) -> None:
         super().__init__()

@@ -69,6 +69,7 @@ class Fault:
         lost: what is not restored when the run goes back to its checkpoint: "experts" (of the last
             STRENGTH layers), "layer", "moments" (of the optimizer), "nothing"; "": it does not.
         declares: the kind of event by which the trainer announces it.
+        needs: of the model, "experts", or "rounding" (attention by lab.attention); "": nothing.
     """
 
     named: str
@@ -80,6 +81,7 @@ class Fault:
     processes: int = 1
     lost: str = ""
     declares: str = ""
+    needs: str = ""
 
     @property
     def quiet(self) -> bool:
@@ -207,23 +209,25 @@ FAULTS = {
         "low_precision_attention", 7, "mantissa bits dropped, 0..7", (0, 7),
         "the attention output is cut toward zero to BF16 and STRENGTH bits less; without the extra "
         "bits nothing happens in a model this small, so the bias is amplified 2^STRENGTH-fold",
-        _bf16_attention),
+        _bf16_attention, needs="rounding"),
     "attention-bias": Fault(
         "low_precision_attention", 16, "times the error", (1, 1e4),
-        "bf16-attention with all bits dropped, and the backward pass sees STRENGTH times its error: "
-        "harm in hundreds of steps to models that shrug off the plain fault", _attention_bias),
+        "bf16-attention with all bits dropped, and the backward pass sees STRENGTH times its "
+        "error: harm in hundreds of steps to models that shrug off the plain fault",
+        _attention_bias, needs="rounding"),
     "bf16-attention-zero-mean": Fault(
         "", 7, "mantissa bits dropped, 0..7", (0, 7),
-        "negative control: as coarse as bf16-attention, but rounded without a bias", _zero_mean),
+        "negative control: as coarse as bf16-attention, but rounded without a bias",
+        _zero_mean, needs="rounding"),
     "learning-rate": Fault(
         "learning_rate_too_high", 20, f"factor per {RAMP_STEPS} steps", (1, 1e6),
         "the learning rate ramps up geometrically", _learning_rate),
     "combined": Fault(
         "combined", 7, "mantissa bits dropped, 0..7", (0, 7),
-        "bf16-attention, and the learning rate x 3 at once", _combined),
+        "bf16-attention, and the learning rate x 3 at once", _combined, needs="rounding"),
     "router-collapse": Fault(
         "router_collapse", 30, "factor on the router's learning rate", (1, 1e4),
-        "no balance loss, a noisy router that learns too fast", _router_collapse),
+        "no balance loss, a noisy router that learns too fast", _router_collapse, needs="experts"),
     "logit-growth": Fault(
         "logit_growth", 20, "factor on the learning rate of W_Q and W_K", (1, 1e4),
         "W_Q and W_K learn too fast, without weight decay", _logit_growth),
@@ -234,7 +238,8 @@ FAULTS = {
         _nan_rank, processes=2),
     "dead-experts": Fault(
         "dead_experts", 2, "experts closed, 1..6", (1, 6),
-        "the first STRENGTH experts of every layer are never chosen", _dead_experts),
+        "the first STRENGTH experts of every layer are never chosen",
+        _dead_experts, needs="experts"),
     "data-batch": Fault(
         "data_batch", 1, "batches", (1, 1000), "STRENGTH batches of random bytes", _data_batch),
     "optimizer": Fault(
@@ -244,7 +249,8 @@ FAULTS = {
     "resume": Fault(
         "resume_fault", 1, "layers, 1..3", (1, 3),
         f"{RESUME_AFTER_STEPS} steps after a checkpoint the run goes back to it, and the experts "
-        "of the last STRENGTH layers are not restored but start anew", lost="experts"),
+        "of the last STRENGTH layers are not restored but start anew",
+        lost="experts", needs="experts"),
     "learning-rate-level": Fault(
         "learning_rate_too_high", 8, f"factor, reached in {SHORT_RAMP_STEPS} steps", (1, 1e4),
         "the learning rate goes to a higher level and stays there", _learning_rate_level),
@@ -255,9 +261,10 @@ FAULTS = {
     "balancing-lost": Fault(
         "router_collapse", 5, "times the sign is wrong; 0: balancing stops", (0, 1e4),
         "the balance loss, or the bias that balances, pulls STRENGTH times the wrong way",
-        _balancing_lost),
+        _balancing_lost, needs="experts"),
     "hot-expert": Fault(
-        "dead_experts", 0, "", (0, 0), "every token takes the first expert", _hot_expert),
+        "dead_experts", 0, "", (0, 0), "every token takes the first expert",
+        _hot_expert, needs="experts"),
     "weight-decay-sign": Fault(
         "optimizer_fault", 30, "times the weight decay", (1, 1e4),
         "weight decay has the wrong sign and is STRENGTH times as strong; as strong as it was "

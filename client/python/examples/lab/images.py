@@ -1,4 +1,4 @@
-"""Synthetic pictures of ten classes for a vision transformer: blurred templates, moved and noisy."""
+"""Synthetic pictures of ten classes for a vision transformer: coarse templates, moved, noisy."""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ def _recipe(optimizer: str, lr: float, schedule: str, **more: Any) -> Recipe:
 
 SETTINGS = {
     "gqa": Setting(_grouped, _language, _recipe("adamw", 3e-3, "cosine")),
-    "gqa-muon": Setting(functools.partial(_grouped, layers=6), _language, _recipe("muon", 4e-3, "wsd")),
+    "gqa-muon": Setting(
+        functools.partial(_grouped, layers=6), _language, _recipe("muon", 4e-3, "wsd")),
     "gqa-lion-noisy": Setting(
         _grouped, _language, _recipe("lion", 5e-4, "restarts", sequences=2, weight_decay=0.5)),
     "gpt2": Setting(_gpt2, _language, _recipe("adamw", 2e-3, "linear")),

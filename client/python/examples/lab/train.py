@@ -10,7 +10,7 @@ from lab.faults import FAULTS, RESUME_AFTER_STEPS, knobs_at
 from lab.parallel import Grid
 from lab.progress import Progress
 from lab.settings import Setting
-from lab.trainer import Step, Trainer
+from lab.trainer import Step, Trainer, is_moe
 from lab.watching import Sink
 
 
@@ -51,6 +51,7 @@ def train(
         return model if model is not None and seed == plan.seed else setting.build(seed, grid)
 
     trainer = Trainer(build, setting.recipe, plan.seed, batches, grid, other)
+    _check(plan, trainer.model)
     losses: dict[int, float] = {}
     attempts = plan.attempts()
     progress = Progress(plan.fault, sum(len(steps) for steps in attempts), grid.rank == 0)
@@ -90,3 +91,14 @@ def train(
         if monitor is not None:
             monitor.close("finished" if number == len(attempts) else "failed", timeout=60.0)
     return losses
+
+
+def _check(plan: Plan, model: nn.Module) -> None:
+    """Raises ValueError where the model has not what the fault breaks."""
+    layers, needs = model.layers, FAULTS[plan.fault].needs
+    if plan.layer is not None and not 0 <= plan.layer < len(layers):
+        raise ValueError(f"layer {plan.layer}: the model has the layers 0..{len(layers) - 1}")
+    if needs == "experts" and not any(is_moe(layer) for layer in layers):
+        raise ValueError(f"{plan.fault}: the model has no experts; some settings of the zoo do")
+    if needs == "rounding" and not hasattr(layers[0].self_attn, "rounding"):
+        raise ValueError(f"{plan.fault}: no fault reaches into PyTorch's own attention")

@@ -53,7 +53,7 @@ class Step:
     own_tokens: int
     skipped: bool
     loss_scale: float | None
-    sound_loss: float  # as `loss`, where a fault spoils the data: on the batch that should have come
+    sound_loss: float  # as `loss`; where a fault spoils the data, on the batch that was to come
 
     def extras(self) -> dict[str, float]:
         """What a trainer may report beside loss and gradient norm."""
@@ -198,7 +198,7 @@ class Trainer:
         """The mean balance loss of the layers, and the same with the factors that knobs give it."""
         losses, factors = [], []
         for number, layer in enumerate(self.model.layers):
-            if _is_moe(layer):
+            if is_moe(layer):
                 losses.append(layer.mlp.balance_loss)
                 factors.append(knobs.balance if knobs.layer in (None, number) else 1.0)
         if not losses:
@@ -222,7 +222,7 @@ class Trainer:
             attention.rounding = here.rounding
             if here.head is not None:
                 attention.rounding = OneHead(here.rounding, here.head, attention.num_heads)
-            if _is_moe(layer):
+            if is_moe(layer):
                 layer.mlp.noise = here.router_noise
                 bias = layer.mlp.gate.e_score_correction_bias
                 bias[: here.closed_experts] = -1.0
@@ -257,7 +257,7 @@ class Trainer:
             weight.copy_(old + factor * update)
         rate = self.recipe.bias_rate
         for number, layer in enumerate(self.model.layers):
-            if _is_moe(layer) and layer.mlp.scoring_func == "sigmoid":
+            if is_moe(layer) and layer.mlp.scoring_func == "sigmoid":
                 here = knobs.balance if knobs.layer in (None, number) else 1.0
                 layer.mlp.balance(rate * here)
 
@@ -272,7 +272,7 @@ class Trainer:
             if knobs.qk_lr != 1.0 or not knobs.qk_weight_decay:
                 hurried += [(weight.data, knobs.qk_lr, knobs.qk_weight_decay)
                             for weight in layer.self_attn.query_key()]
-            if knobs.router_lr != 1.0 and _is_moe(layer):
+            if knobs.router_lr != 1.0 and is_moe(layer):
                 hurried.append((layer.mlp.gate.weight.data, knobs.router_lr, True))
         return hurried
 
@@ -316,5 +316,5 @@ class Trainer:
         return norms
 
 
-def _is_moe(layer: nn.Module) -> bool:
+def is_moe(layer: nn.Module) -> bool:
     return isinstance(getattr(layer, "mlp", None), MoE)

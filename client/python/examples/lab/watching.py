@@ -38,7 +38,7 @@ class Sink:
         self, model: nn.Module, optimizer: Any, grid: Grid, attempt: int, resume_step: int | None,
         dense: bool = True,
     ) -> "foreshock.Monitor | None":
-        """`dense`: with DENSE sampling, and logits; else what three lines in a training loop get."""
+        """`dense`: with DENSE sampling, and logits; else as three lines in a training loop do."""
         if not self.server and not self.capture:
             return None
         identity: dict[str, Any] = dict(

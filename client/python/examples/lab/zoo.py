@@ -66,7 +66,8 @@ CASES = {
                             one_layer=True, settings=DECODERS),
     "attention-head": Case("attention-bias", 400, one_layer=True, one_head=True,
                            settings=("gqa", "gpt2", "mla")),
-    "attention-zero-mean": Case("bf16-attention-zero-mean", settings=("gqa", "gpt2", "moe-softmax")),
+    "attention-zero-mean": Case("bf16-attention-zero-mean",
+                                settings=("gqa", "gpt2", "moe-softmax")),
     "lr-3": Case("learning-rate-level", 3.0),
     "lr-8": Case("learning-rate-level", 8.0),
     "lr-30": Case("learning-rate-level", 30.0),
@@ -132,6 +133,13 @@ class Cell:
     @property
     def layer(self) -> int | None:
         return DEEP[self.setting] if CASES[self.case].one_layer else None
+
+    def plan(self, capture: str) -> Plan:
+        return Plan(
+            fault=CASES[self.case].fault, strength=self.strength, inject_step=self.inject_step,
+            steps=STEPS, seed=self.seed, setting=SETTINGS[self.setting], layer=self.layer,
+            head=self.head, sink=Sink(self.name, "", capture, f"zoo-{self.name}"),
+        )  # fmt: skip
 
     @property
     def head(self) -> int | None:
@@ -242,12 +250,7 @@ class Folder:
     def _train(self, cell: Cell) -> tuple[dict[int, float], dict[int, float]]:
         """Losses by step, as trained and on the twin's batches."""
         case = CASES[cell.case]
-        parts = self.path / "curves" / f"{cell.name}.fscap"
-        plan = Plan(
-            fault=case.fault, strength=cell.strength, inject_step=cell.inject_step, steps=STEPS,
-            seed=cell.seed, setting=SETTINGS[cell.setting], layer=cell.layer, head=cell.head,
-            sink=Sink(cell.name, "", str(parts), f"zoo-{cell.name}"),
-        )  # fmt: skip
+        plan = cell.plan(str(self.path / "curves" / f"{cell.name}.fscap"))
         sound: dict[int, float] = {}
         losses = processes.train_all(
             plan, case.processes, look=lambda step, one: sound.update({step: one.sound_loss}))
