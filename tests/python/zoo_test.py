@@ -369,6 +369,9 @@ class FaultsOfTheRun(unittest.TestCase):
             ratios = [now / before[name] for name, now in weights(one.model).items()]
             flipped = [r for r in torch.cat([r.flatten() for r in ratios]).tolist() if r > 2.0]
             self.assertEqual(flipped, [2.0**16] * changed)
+            name = "h.3.mlp.c_proj.weight"
+            moved = float(one.model.h[3].mlp.c_proj.weight[0, 0] / before[name][0, 0])
+            self.assertEqual(moved, 2.0**16 if changed else 1.0)
 
     def test_an_overflow_skips_the_step_and_halves_the_loss_scale(self):
         one = trainer("gpt2-fp16")

@@ -278,9 +278,11 @@ class Trainer:
 
     @torch.no_grad()
     def _flip(self) -> None:
-        """The bit of 2^16 in the exponent of one weight in the middle of the model."""
-        matrices = [p for p in self._parameters if p.dim() == 2]
-        matrices[len(matrices) // 2][0, 0] *= 2.0**16
+        """The bit of 2^16 in the exponent of one weight that writes into the residual stream, in the
+        layer in the middle."""
+        layer = self.model.layers[len(self.model.layers) // 2]
+        matrices = [p for p in layer.parameters() if p.dim() >= 2]
+        matrices[-1].data.view(-1)[0] *= 2.0**16
 
     def _drown(self, strength: float) -> None:
         """Noise of `strength` times the gradient's norm takes its place."""
