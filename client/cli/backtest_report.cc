@@ -1,12 +1,15 @@
 #include "client/cli/backtest_report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/format.h"
+#include "client/cli/print_json.h"
 #include "client/cli/say.h"
 #include "client/cli/table.h"
 #include "client/cli/terminal.h"
@@ -251,6 +254,32 @@ const char* KindName(backtest::RunVerdict::Kind kind) {
   return "";
 }
 
+nlohmann::json JudgingOf(const backtest::RunResult& result) {
+  nlohmann::json rules = nlohmann::json::array();
+  for (const v1::RuleJudging& rule : result.judging) {
+    rules.push_back(nlohmann::json::parse(cli::ToJson(rule)));
+  }
+  return rules;
+}
+
+// Rules whose series came in none of the runs.
+std::vector<std::string> NeverSeen(const BacktestWork& work) {
+  std::vector<std::string> never;
+  const backtest::RunResult* some = nullptr;
+  for (const BacktestRun& run : work.runs) {
+    if (run.status.ok() && !run.result.judging.empty()) some = &run.result;
+  }
+  if (some == nullptr) return never;
+  for (size_t i = 0; i < some->judging.size(); ++i) {
+    const bool seen = std::any_of(work.runs.begin(), work.runs.end(), [i](const BacktestRun& run) {
+      const auto& judging = run.result.judging;
+      return i < judging.size() && (judging[i].series() > 0 || judging[i].rows() > 0);
+    });
+    if (!seen) never.push_back(some->judging[i].rule());
+  }
+  return never;
+}
+
 nlohmann::json ToJson(const BacktestRun& run) {
   const backtest::RunVerdict& verdict = run.verdict;
   nlohmann::json alerts = nlohmann::json::array();
@@ -282,6 +311,8 @@ nlohmann::json ToJson(const BacktestRun& run) {
                          {"reason", verdict.reason},
                          {"rules", rules},
                          {"alerts", alerts},
+                         {"judged", nlohmann::json::parse(cli::ToJson(run.result.judged))},
+                         {"judging", JudgingOf(run.result)},
                          {"notes", run.notes},
                          {"plot", run.plot}};
   if (verdict.first_warning.has_value()) {
@@ -347,6 +378,10 @@ void PrintBacktest(const rules::RuleSet& rules, const BacktestWork& work) {
     if (run.status.ok() && !run.plot.empty()) {
       Say("  %s: drawn into %s\n", run.name, run.plot);
     }
+  }
+  if (const std::vector<std::string> never = NeverSeen(work); !never.empty()) {
+    Say("  not judged, for no value of their series has come in any run: %s\n",
+        absl::StrJoin(never, ", "));
   }
   for (const backtest::SplitSummary& split : splits) PrintSplit(split, out);
 }

@@ -96,6 +96,12 @@ std::string FormatWhere(const v1::Alert& alert) {
   return parts.empty() ? "whole run" : absl::StrJoin(parts, ", ");
 }
 
+std::string FormatJudged(const v1::Judged& judged) {
+  if (!judged.has_from_step()) return "nothing yet";
+  return absl::StrCat(judged.rules_judging(), " of ", Plural(judged.rules(), "rule"), ", ",
+                      FormatCount(judged.rows()), " rows from step ", judged.from_step());
+}
+
 std::string FormatFlags(const google::protobuf::RepeatedField<int>& flags) {
   return absl::StrJoin(flags, ", ", [](std::string* out, int flag) {
     const auto value = static_cast<v1::QualityFlag>(flag);

@@ -27,6 +27,8 @@ std::string FormatRanges(const std::set<uint64_t>& numbers);
 std::string FormatWhere(const v1::Series& series);
 // "layer 2, head 1", "all layers", "rank 3", "layers 0, 2", "whole run".
 std::string FormatWhere(const v1::Alert& alert);
+// "38 of 52 rules, 1 500 rows from step 0"; "nothing yet".
+std::string FormatJudged(const v1::Judged& judged);
 // "grid, late"; empty for none.
 std::string FormatFlags(const google::protobuf::RepeatedField<int>& flags);
 // Enumerators without their prefix, in lower case: "live", "warmup_end".

@@ -38,6 +38,22 @@ absl::StatusOr<std::vector<rules::LossSample>> ReadLosses(Connection& daemon,
   return samples;
 }
 
+void AskNotJudged(Connection& daemon, RunSummary* summary) {
+  v1::ExplainRequest request;
+  request.set_run(summary->run);
+  v1::ExplainResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status = FromGrpc(daemon.query().Explain(context.get(), request, &response));
+  if (!status.ok()) {
+    summary->not_judged_unknown = std::string(status.message());
+    return;
+  }
+  summary->not_judged_unknown = response.stopped();
+  for (const v1::RuleJudging& rule : response.judging()) {
+    if (rule.rows() == 0) summary->not_judged.push_back(rule);
+  }
+}
+
 // Whether `a` is the better "first warning": earlier, and of equals the one that names a fault.
 bool Earlier(const v1::Alert& a, const v1::Alert& b) {
   if (a.firing_step() != b.firing_step()) return a.firing_step() < b.firing_step();
@@ -64,6 +80,9 @@ absl::StatusOr<RunSummary> Summarise(Connection& daemon, const std::string& run)
     const auto context = daemon.Context();
     FORESHOCK_RETURN_IF_ERROR(FromGrpc(daemon.query().GetRun(context.get(), request, &response)));
     if (response.run().has_last_step()) summary.last_step = response.run().last_step();
+    if (!response.run().attempts().empty() && response.run().attempts().rbegin()->has_judged()) {
+      summary.judged = response.run().attempts().rbegin()->judged();
+    }
   }
   v1::ListAlertsRequest request;
   request.set_run(run);
@@ -78,6 +97,7 @@ absl::StatusOr<RunSummary> Summarise(Connection& daemon, const std::string& run)
   }
   FORESHOCK_ASSIGN_OR_RETURN(const std::vector<rules::LossSample> losses, ReadLosses(daemon, run));
   summary.loss_break_step = rules::LossBreakStep(losses);
+  if (summary.last_step.has_value()) AskNotJudged(daemon, &summary);
   return summary;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/connection.h"
@@ -16,6 +17,9 @@ struct RunSummary {
   std::optional<v1::Alert> first_warning;  // of severity warning or critical, by firing step
   std::optional<int64_t> loss_break_step;  // of the live lineage, daemon/rules/loss_break.h
   std::optional<int64_t> last_step;
+  std::optional<v1::Judged> judged;         // up to the newest step; unset: not known
+  std::vector<v1::RuleJudging> not_judged;  // the rules that have judged no row
+  std::string not_judged_unknown;           // why those are not known; "": they are
 
   // Steps from the warning to the break; negative: it came after. Unset without one or the other.
   std::optional<int64_t> lead_steps() const;

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/rules/unknown_scalars.h"
 
 namespace foreshock::cli {
 namespace {
@@ -66,12 +67,6 @@ constexpr ColumnAlias kAliases[] = {
 // Prefixes that say what is understood.
 constexpr std::array<absl::string_view, 8> kTrainPrefixes = {
     "train_", "training_", "data_", "learning_", "optim_", "loss_metrics_", "trainer_", "metrics_"};
-// What the daemon knows without a prefix, so that train/grad_norm is grad_norm.
-constexpr std::array<absl::string_view, 17> kCanonical = {
-    "loss",      "grad_norm",      "grad_norm_q", "grad_norm_k", "grad_norm_router",
-    "lr",        "aux_loss",       "tokens",      "loss_scale",  "update_rms",
-    "param_rms", "policy_entropy", "reward_mean", "reward_std",  "clip_fraction",
-    "staleness", "log_z"};
 // train.NAME that the daemon computes itself.
 constexpr std::array<absl::string_view, 6> kComputed = {
     "nonfinite", "spike_rate", "step_seconds", "tokens_total", "update_per_lr", "update_ratio"};
@@ -80,9 +75,10 @@ std::string AliasOf(absl::string_view name) {
   for (const ColumnAlias& alias : kAliases) {
     if (alias.column == name) return std::string(alias.scalar);
   }
-  return std::find(kCanonical.begin(), kCanonical.end(), name) != kCanonical.end()
-             ? std::string(name)
-             : std::string();
+  // Without a prefix, so that train/grad_norm is grad_norm.
+  const absl::Span<const absl::string_view> usual = rules::UsualScalars();
+  return std::find(usual.begin(), usual.end(), name) != usual.end() ? std::string(name)
+                                                                    : std::string();
 }
 
 absl::string_view UnitOf(absl::string_view name) {

@@ -1,4 +1,4 @@
-// foreshock rules: what works on rule files, without the daemon.
+// foreshock rules: what works on rule files, without the daemon but for `explain`.
 #include "client/cli/verb_rules.h"
 
 #include <CLI/CLI.hpp>
@@ -45,6 +45,7 @@ void AddRules(CLI::App& app, Program& program) {
   AddRulesTest(*rules, program);
   AddRulesBacktest(*rules, program);
   AddRulesCalibrate(*rules, program);
+  AddRulesExplain(*rules, program);
   AddRulesExport(*rules, program);
 }
 

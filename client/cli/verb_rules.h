@@ -11,6 +11,7 @@ void AddRulesCheck(CLI::App& rules, Program& program);
 void AddRulesTest(CLI::App& rules, Program& program);
 void AddRulesBacktest(CLI::App& rules, Program& program);
 void AddRulesCalibrate(CLI::App& rules, Program& program);
+void AddRulesExplain(CLI::App& rules, Program& program);
 void AddRulesExport(CLI::App& rules, Program& program);
 
 // The errors of a rule set, one a line (or as JSON), and which verb could not go on. Returns the

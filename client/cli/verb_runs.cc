@@ -27,6 +27,13 @@ std::string PaintedState(v1::RunState state, const Terminal& out) {
   return out.Paint(style, StateName(state));
 }
 
+// How many of the rules have judged the run: silence of the others is not health.
+std::string JudgedOf(const v1::Run& run) {
+  if (run.attempts().empty() || !run.attempts().rbegin()->has_judged()) return "-";
+  const v1::Judged& judged = run.attempts().rbegin()->judged();
+  return absl::StrCat(judged.rules_judging(), "/", judged.rules());
+}
+
 using Firing = std::map<std::string, FiringCounts>;
 
 FiringCounts FiringOf(const Firing& firing, const v1::Run& run) {
@@ -47,9 +54,10 @@ void PrintRuns(const v1::ListRunsResponse& response, const Firing& firing,
   }
   Table table({{"run"},
                {"state"},
-               {"attempts", Align::kRight},
-               {"last step", Align::kRight},
+               {"att", Align::kRight},
+               {"step", Align::kRight},
                {"series", Align::kRight},
+               {"judged", Align::kRight},
                {"firing", Align::kRight},
                {"info", Align::kRight}});
   for (const v1::Run& run : response.runs()) {
@@ -57,7 +65,7 @@ void PrintRuns(const v1::ListRunsResponse& response, const Firing& firing,
     table.AddRow({out.Paint(Style::kBold, run.name()), PaintedState(run.state(), out),
                   absl::StrCat(run.attempts_size()),
                   StepOrDash(run.has_last_step(), run.last_step()), FormatCount(run.series()),
-                  FiringText(counts), absl::StrCat(counts.info)});
+                  JudgedOf(run), FiringText(counts), absl::StrCat(counts.info)});
   }
   SayLines(table.Render(out));
 }
@@ -72,6 +80,9 @@ void PrintRun(const v1::Run& run, const FiringCounts& counts) {
       model.heads(), model.head_dim(), model.hidden_size(), model.experts(), model.top_k());
   for (const auto& [key, value] : run.labels()) {
     Say("label: %s = %s\n", key, value);
+  }
+  if (!run.attempts().empty() && run.attempts().rbegin()->has_judged()) {
+    Say("judged: %s\n", FormatJudged(run.attempts().rbegin()->judged()));
   }
   Say("\n");
   Table table({{"attempt", Align::kRight},

@@ -1,14 +1,18 @@
 // foreshock summary RUN: first warning, loss break, and the lead between them.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/cli.h"
 #include "client/cli/connection.h"
 #include "client/cli/format.h"
+#include "client/cli/print_json.h"
 #include "client/cli/run_summary.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
@@ -29,7 +33,31 @@ std::string Verdict(const RunSummary& summary, const Terminal& out) {
   }
   if (summary.first_warning) return "warned; the loss has not broken";
   if (summary.loss_break_step) return out.Paint(Style::kRed, "the loss broke without a warning");
+  if (summary.judged && !summary.judged->has_from_step()) {
+    return out.Paint(Style::kYellow, "not judged: no rule has judged a row of it");
+  }
   return out.Paint(Style::kGreen, "quiet: no warning, and the loss has not broken");
+}
+
+// Rules without a verdict, those whose series came with the reason.
+std::vector<std::string> NotJudgedLines(const RunSummary& summary) {
+  std::vector<std::string> lines;
+  std::vector<std::string> absent;
+  for (const v1::RuleJudging& rule : summary.not_judged) {
+    if (rule.series() == 0) {
+      absent.push_back(rule.rule());
+    } else {
+      lines.push_back(absl::StrCat(rule.rule(), ": ", rule.why_not()));
+    }
+  }
+  if (!absent.empty()) {
+    lines.push_back(
+        absl::StrCat("no value of their series has come: ", absl::StrJoin(absent, ", ")));
+  }
+  if (!summary.not_judged_unknown.empty()) {
+    lines.push_back(absl::StrCat("not known further: ", summary.not_judged_unknown));
+  }
+  return lines;
 }
 
 void Print(const RunSummary& summary) {
@@ -54,6 +82,14 @@ void Print(const RunSummary& summary) {
   if (summary.lead_steps())
     row("lead", Plural(std::max<int64_t>(0, *summary.lead_steps()), "step"));
   if (summary.last_step) row("last step", absl::StrCat(*summary.last_step));
+  if (summary.judged) row("judged", FormatJudged(*summary.judged));
+  const char* label = "not judged";
+  for (const std::string& line : NotJudgedLines(summary)) {
+    for (const std::string& part : Wrap(line, std::max(40, std::min(out.columns(), 100) - 18))) {
+      row(label, part);
+      label = "";
+    }
+  }
 }
 
 void PrintAsJson(const RunSummary& summary) {
@@ -61,7 +97,14 @@ void PrintAsJson(const RunSummary& summary) {
                            {"first_warning", nullptr},
                            {"loss_break_step", nullptr},
                            {"lead_steps", nullptr},
-                           {"last_step", nullptr}};
+                           {"last_step", nullptr},
+                           {"judged", nullptr},
+                           {"not_judged", nlohmann::json::array()},
+                           {"not_judged_unknown", summary.not_judged_unknown}};
+  if (summary.judged) answer["judged"] = nlohmann::json::parse(ToJson(*summary.judged));
+  for (const v1::RuleJudging& rule : summary.not_judged) {
+    answer["not_judged"].push_back(nlohmann::json::parse(ToJson(rule)));
+  }
   if (summary.first_warning) {
     const v1::Alert& alert = *summary.first_warning;
     answer["first_warning"] = {

@@ -247,10 +247,14 @@ void App::Parts::MakeAnswers() {
       Backtester::Deps{.store = store_.get(),
                        .in_force = [this] { return state_.rules(); },
                        .stopping = [this] { return state_.draining.load(); }});
-  answers_ = std::make_unique<query::Answers>(store_.get(), live_.get(),
-                                              [this](const auto& request, const auto& cancelled) {
-                                                return backtester_->Run(request, cancelled);
-                                              });
+  answers_ = std::make_unique<query::Answers>(
+      store_.get(), live_.get(),
+      [this](const auto& request, const auto& cancelled) {
+        return backtester_->Run(request, cancelled);
+      },
+      [this](const auto& request, const auto& cancelled) {
+        return backtester_->Explain(request, cancelled);
+      });
   actions_ = std::make_unique<AlertActions>(AlertActions::Deps{.answers = answers_.get(),
                                                                .pipeline = pipeline_.get(),
                                                                .silences = silences_.get(),

@@ -1,5 +1,5 @@
-// Backtests for whoever may read: one at a time, each on a thread that gives way to everything
-// else.
+// Backtests and explanations for whoever may read: one at a time, each on a thread that gives way
+// to everything else.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,14 @@ class Backtester {
   // Waits for the result. ResourceExhausted while another one runs; the rest as BacktestStoredRun.
   absl::StatusOr<v1::BacktestRulesResponse> Run(const v1::BacktestRulesRequest& request,
                                                 const std::function<bool()>& cancelled);
+  // The same for what the rules in force see in a stored run; as ExplainStoredRun.
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,
+                                              const std::function<bool()>& cancelled);
 
  private:
+  // Calls `work` on a thread that gives way, unless another one runs.
+  absl::Status Alone(const std::function<void()>& work);
+
   const Deps deps_;
   std::atomic<bool> busy_{false};
 };

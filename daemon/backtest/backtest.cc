@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/model/catalogue.h"
 #include "daemon/rules/alert_text.h"
 #include "daemon/rules/parse.h"
@@ -13,7 +14,7 @@
 namespace foreshock::backtest {
 namespace {
 
-constexpr size_t kSettlingSteps = 150;  // warm_up.h
+constexpr size_t kRulesNamedMax = 5;
 
 // The run's own loss: NaN where a rank sent a non-finite one and the run has none at the step.
 std::optional<double> LossOf(const model::ClosedStep& step) {
@@ -30,6 +31,24 @@ std::optional<double> LossOf(const model::ClosedStep& step) {
       });
   if (nonfinite) return std::numeric_limits<double>::quiet_NaN();
   return std::nullopt;
+}
+
+// Rules whose series came and were never judged. Of series that did not come there are many in
+// every run; RunResult has them.
+void NoteNotJudged(const RunResult& result, std::vector<std::string>* notes) {
+  std::vector<std::string> named;
+  size_t waiting = 0;
+  for (const v1::RuleJudging& rule : result.judging) {
+    if (rule.rows() > 0 || rule.series() == 0) continue;
+    if (++waiting <= kRulesNamedMax) {
+      named.push_back(absl::StrCat(rule.rule(), " (", rule.why_not(), ")"));
+    }
+  }
+  if (waiting == 0) return;
+  notes->push_back(absl::StrCat(
+      waiting, waiting == 1 ? " rule has" : " rules have", " judged no row, so its silence says ",
+      "nothing: ", absl::StrJoin(named, "; "),
+      waiting > named.size() ? absl::StrCat("; and ", waiting - named.size(), " more") : ""));
 }
 
 std::string MeasureOf(const rules::RuleSet& rules, const std::string& name) {
@@ -60,12 +79,7 @@ std::vector<std::string> Notes(const RunResult& result) {
   if (!result.has_loss) {
     notes.push_back("it has no train.loss: where the loss broke, and so every lead, is not known");
   }
-  if (result.steps.size() < kSettlingSteps) {
-    notes.push_back(absl::StrCat("only ", result.steps.size(),
-                                 " steps: most rules judge nothing before the learning rate's "
-                                 "warm-up has ended and the run has settled, which takes up to ",
-                                 kSettlingSteps, " steps more"));
-  }
+  NoteNotJudged(result, &notes);
   // Distances between steps of an attempt: the usual one is the rhythm of the run, more is a gap.
   std::map<int64_t, uint64_t> distances;
   for (size_t i = 1; i < result.steps.size(); ++i) {
@@ -155,6 +169,10 @@ void Backtest::NoteTrace(int64_t step) {
 RunResult Backtest::Finish() {
   result_.run = run();
   result_.judging_seconds = judging_seconds();
+  if (result_.attempts > 0) {
+    result_.judging = evaluator().Judging();
+    result_.judged = evaluator().JudgedSoFar();
+  }
   std::vector<rules::LossSample> losses;
   losses.reserve(losses_.size());
   for (const auto& [step, loss] : losses_) losses.push_back({step, loss});

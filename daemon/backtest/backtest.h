@@ -45,6 +45,8 @@ struct RunResult {
   std::optional<int64_t> loss_break_step;  // of the newest attempt's values (loss_break.h)
   std::vector<AlertSpan> alerts;           // in the order in which they fired
   double judging_seconds = 0;              // spent in the evaluator
+  std::vector<v1::RuleJudging> judging;    // of each rule, how far it judged the run
+  v1::Judged judged;                       // of all that judge series
 
   // Judged steps before `step`.
   uint64_t StepsBefore(int64_t step) const;
@@ -81,6 +83,12 @@ class Backtest final : public EvaluatingSink {
   // Whether the rules look at the series; after BeginAttempt.
   bool Uses(const model::SeriesKey& series) const { return evaluator().Uses(series); }
 
+  // As Evaluator::Judging and Explain; after BeginAttempt.
+  std::vector<v1::RuleJudging> Judging() const { return evaluator().Judging(); }
+  bool Explain(const std::string& rule, v1::ExplainResponse* out) const {
+    return evaluator().Explain(rule, out);
+  }
+
   // After the last step.
   RunResult Finish();
   RunTrace TakeTrace() { return std::move(trace_); }
@@ -100,8 +108,8 @@ class Backtest final : public EvaluatingSink {
   RunTrace trace_;
 };
 
-// What a reader of the result must know to trust it: no loss, too few steps to judge, steps
-// missing.
+// What a reader of the result must know to trust it: no loss, rules that judged nothing although
+// their series came, steps missing.
 std::vector<std::string> Notes(const RunResult& result);
 
 // "layer 2, head 1"; "" for neither.

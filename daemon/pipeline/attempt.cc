@@ -98,7 +98,6 @@ void Attempt::Compute(const merge::SettledStep& step, model::ClosedStep* closed,
   if (step.row.late) return;
   if (!row.has_first_step()) row.set_first_step(step.row.step);
   row.set_last_step(step.row.step);
-  batch->attempts.push_back({run_, row});
   AddCoactivation(step.merged->train(), batch);
 }
 

@@ -151,6 +151,7 @@ std::vector<model::AlertRow> Judging::Judge(const model::ClosedStep& closed, Att
   }
   stats_->rules_evaluated += rules_->infos().size();
   std::vector<model::AlertRow> rows = evaluator_.Evaluate(closed);
+  *newest->row.mutable_judged() = evaluator_.JudgedSoFar();
   if (++steps_to_remember_ >= remember_after()) Remember(newest, batch);
   return rows;
 }

@@ -277,6 +277,7 @@ void RunState::CloseStep(const merge::SettledStep& step, Attempt* attempt, absl:
     if (IsNewest(*attempt)) {
       TakeAlerts(judging_.Judge(closed, attempt, &changes->batch), now, changes);
     }
+    changes->batch.attempts.push_back({run_, attempt->row});
   }
   stats_->points_written += closed.samples.size();
   changes->points += closed.samples.size();

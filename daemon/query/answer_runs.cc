@@ -27,6 +27,7 @@ v1::Attempt MakeAttempt(const model::AttemptRow& row, uint32_t connected) {
   if (row.has_first_step()) attempt.set_first_step(row.first_step());
   if (row.has_last_step()) attempt.set_last_step(row.last_step());
   attempt.set_started_unix_ns(row.started_unix_ns());
+  if (row.has_judged()) *attempt.mutable_judged() = row.judged();
   attempt.set_world_size(row.world_size());
   attempt.set_ranks_connected(connected);
   attempt.set_state(StateOf(row, connected));

@@ -1,7 +1,7 @@
 // The answers of the read API, from the store and the live state; gRPC and JSON are two faces of
 // these functions.
 //
-//   Answers answers(&store, &live, backtest);
+//   Answers answers(&store, &live, backtest, explain);
 //   FORESHOCK_ASSIGN_OR_RETURN(v1::GetRunResponse response, answers.GetRun(request));
 #pragma once
 
@@ -25,6 +25,9 @@ namespace foreshock::query {
 // from several threads at once. The application gives it: what judges lies above this module.
 using BacktestFn = std::function<absl::StatusOr<v1::BacktestRulesResponse>(
     const v1::BacktestRulesRequest& request, const std::function<bool()>& cancelled)>;
+// The same of what the rules in force see in a stored run.
+using ExplainFn = std::function<absl::StatusOr<v1::ExplainResponse>(
+    const v1::ExplainRequest& request, const std::function<bool()>& cancelled)>;
 
 // Thread-safe. Errors everywhere: InvalidArgument with what is allowed, NotFound naming the runs or
 // attempts there are, and what the store returns.
@@ -39,8 +42,8 @@ class Answers {
   static constexpr uint32_t kAlertsDefault = 1'000;
   static constexpr uint32_t kAlertsMax = 100'000;
 
-  Answers(const store::Store* store, const LiveState* live, BacktestFn backtest)
-      : store_(store), live_(live), backtest_(std::move(backtest)) {}
+  Answers(const store::Store* store, const LiveState* live, BacktestFn backtest, ExplainFn explain)
+      : store_(store), live_(live), backtest_(std::move(backtest)), explain_(std::move(explain)) {}
 
   absl::StatusOr<v1::ListRunsResponse> ListRuns(const v1::ListRunsRequest& request) const;
   absl::StatusOr<v1::GetRunResponse> GetRun(const v1::GetRunRequest& request) const;
@@ -65,6 +68,10 @@ class Answers {
       const v1::BacktestRulesRequest& request, const std::function<bool()>& cancelled) const {
     return backtest_(request, cancelled);
   }
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,
+                                              const std::function<bool()>& cancelled) const {
+    return explain_(request, cancelled);
+  }
 
  private:
   absl::StatusOr<v1::Run> MakeRun(const model::RunRow& row) const;
@@ -80,6 +87,7 @@ class Answers {
   const store::Store* const store_;
   const LiveState* const live_;
   const BacktestFn backtest_;
+  const ExplainFn explain_;
 };
 
 }  // namespace foreshock::query

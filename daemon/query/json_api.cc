@@ -209,6 +209,16 @@ absl::StatusOr<std::string> RuleBacktest(const Answers& answers, const http::Htt
   return Render(answers.BacktestRules(request, [] { return false; }));
 }
 
+absl::StatusOr<std::string> RuleExplanation(const Answers& answers, const http::HttpRequest& http) {
+  FORESHOCK_ASSIGN_OR_RETURN(const Params params, Params::Parse(http, {"run", "rule", "step"}));
+  v1::ExplainRequest request;
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_run(), params.Text("run"));
+  FORESHOCK_ASSIGN_OR_RETURN(*request.mutable_rule(), params.Text("rule"));
+  FORESHOCK_ASSIGN_OR_RETURN(const auto step, params.Integer("step", 0, kStepMax));
+  if (step.has_value()) request.set_step(*step);
+  return Render(answers.Explain(request, [] { return false; }));
+}
+
 absl::StatusOr<std::string> StatusPage(const Answers& answers, const http::HttpRequest& http) {
   FORESHOCK_RETURN_IF_ERROR(Params::Parse(http, {}).status());
   return Render(answers.GetStatus({}));
@@ -229,6 +239,7 @@ void AddJsonRoutes(const Answers* answers, http::HttpServer* server) {
       {"/api/v1/events", EventList},
       {"/api/v1/silences", SilenceList},
       {"/api/v1/rules", RuleList},
+      {"/api/v1/rules/explain", RuleExplanation},
       {"/api/v1/bands", BandList},
       {"/api/v1/status", StatusPage},
   };

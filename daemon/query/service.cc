@@ -183,6 +183,14 @@ class QueryService::Impl final : public v1::QueryService::CallbackService {
                                                  [context] { return context->IsCancelled(); });
                   });
   }
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
+                                    const v1::ExplainRequest* request,
+                                    v1::ExplainResponse* response) override {
+    return Answer(context, request, response,
+                  [context](const Answers& answers, const v1::ExplainRequest& asked) {
+                    return answers.Explain(asked, [context] { return context->IsCancelled(); });
+                  });
+  }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override {

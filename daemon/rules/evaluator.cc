@@ -204,6 +204,7 @@ std::vector<model::AlertRow> Evaluator::Impl::Step(const model::ClosedStep& clos
     if (judge->alert().active) Name(judge->rule().name, &judge->alert());
     if (!quiet) rows.push_back(RowOf(step, judge));
   }
+  NoteVerdicts(step);
   JudgeSignatures(step, quiet, &rows);
   return rows;
 }

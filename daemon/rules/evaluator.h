@@ -22,6 +22,7 @@
 #include "daemon/rules/progress.h"
 #include "daemon/rules/rule_set.h"
 #include "foreshock/v1/ingest.pb.h"
+#include "foreshock/v1/query.pb.h"
 #include "foreshock/v1/types.pb.h"
 
 namespace foreshock::rules {
@@ -118,6 +119,14 @@ class Evaluator {
 
   // Whether Prime uses this series; of the others it needs no points.
   bool Uses(const model::SeriesKey& series) const;
+
+  // How far each rule has judged the run, in the order of the set; signatures judge alerts.
+  std::vector<v1::RuleJudging> Judging() const;
+  // The same of all rules that judge series.
+  v1::Judged JudgedSoFar() const;
+  // What the rule or signature of that name compared at the newest step, and what it lacks to fire.
+  // False: there is none.
+  bool Explain(absl::string_view name, v1::ExplainResponse* out) const;
 
   // The series that the rule of that name judged at the newest step; none for a signature.
   std::vector<JudgedSeries> Judged(absl::string_view rule) const;

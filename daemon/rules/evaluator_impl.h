@@ -96,6 +96,9 @@ class Evaluator::Impl {
   absl::Status Restore(const model::AlertRow& row);
   std::vector<model::AlertRow> ReplaceRules(std::shared_ptr<const RuleSet> rules);
   std::vector<JudgedSeries> Judged(absl::string_view rule) const;
+  std::vector<v1::RuleJudging> Judging() const;
+  v1::Judged JudgedSoFar() const;
+  bool Explain(absl::string_view name, v1::ExplainResponse* out) const;
 
  private:
   // Where the values of a series go.
@@ -154,6 +157,7 @@ class Evaluator::Impl {
   void StartAttempt(int64_t step);
   void NoteEvents(const model::ClosedStep& closed);
   std::vector<model::AlertRow> EndPriming(int64_t step);
+  void NoteVerdicts(int64_t step);
   void NoteCoverage(const model::ClosedStep& closed, absl::Span<const model::Finding> findings);
   // Signatures after the rules, and the rows of all that changed.
   void JudgeSignatures(int64_t step, bool quiet, std::vector<model::AlertRow>* rows);
@@ -184,7 +188,9 @@ class Evaluator::Impl {
   Progress progress_;
   Coverage coverage_;
   std::vector<uint32_t> silent_ranks_;
-  model::StepRow row_;  // of the newest step
+  model::StepRow row_;        // of the newest step
+  uint64_t rows_judged_ = 0;  // by at least one rule that judges series
+  std::optional<int64_t> judged_from_;
   uint32_t attempt_ = 1;
   uint32_t attempts_begun_ = 0;
   bool resumed_ = false;

@@ -18,7 +18,7 @@ namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
 // bytes are held by RestartTest.TheFormOfTheMemoryHasAVersion.
-constexpr uint32_t kMemoryVersion = 5;
+constexpr uint32_t kMemoryVersion = 6;
 constexpr uint32_t kReplacedVersion = 1;
 
 void TakeJudge(RuleJudge* judge, base::Archive* archive) { judge->Fields(archive); }
@@ -29,7 +29,7 @@ void TakeJudge(SignatureJudge* judge, base::Archive* archive) { archive->Take(ju
 void Evaluator::Impl::SharedFields(base::Archive* archive) {
   archive->Take(&schedule_, &tokens_, &progress_, &coverage_, &rank_scalars_, &checkpoints_,
                 &attempt_, &attempts_begun_, &resumed_, &first_of_attempt_, &resume_step_,
-                &attempt_start_, &last_step_, &model_layers_);
+                &attempt_start_, &last_step_, &model_layers_, &rows_judged_, &judged_from_);
   archive->Take(&row_.attempt, &row_.step, &row_.time_unix_ns, &row_.tokens, &row_.ranks,
                 &row_.skipped, &row_.partial, &row_.late);
 }

@@ -48,7 +48,10 @@ size_t RuleJudge::SubjectOf(const model::SeriesKey& series) {
 void RuleJudge::Feed(size_t index, size_t component, double value, uint32_t flags) {
   Subject& subject = subjects_[index];
   subject.flags |= flags & model::kFlagRebaseline;  // kept until a sample is judged
-  if ((flags & rule_->input.flags_not_judged) != 0) return;
+  if ((flags & rule_->input.flags_not_judged) != 0) {
+    NoteNotJudged(NotJudged::kMarked);
+    return;
+  }
   if (subject.values.empty()) fed_.push_back(index);
   subject.values.Add(rule_->input, component, value);
 }
@@ -59,6 +62,7 @@ void RuleJudge::ClearFed() {
 }
 
 void RuleJudge::PushVerdict(const StepView& view, size_t subject, const Verdict& verdict) {
+  NoteVerdict();
   Note(subjects_[subject].judge.PushVerdict(view.step, verdict.base_step, verdict.breach,
                                             verdict.value, verdict.baseline));
 }
@@ -73,6 +77,7 @@ void RuleJudge::Accept() {
 
 bool RuleJudge::Judge(const StepView& view) {
   judged_ = false;
+  has_verdict_ = false;
   ranks_now_.clear();
   if ((view.rebase_causes & rule_->rebase_on) != 0) {
     // What was declared is believed, also where an alert fires.
@@ -81,6 +86,7 @@ bool RuleJudge::Judge(const StepView& view) {
   }
   changed_ = std::exchange(accepted_, false);
   JudgeStep(view);
+  rows_.Row(view.step, /*has_value=*/!fed_.empty(), has_verdict_);
   PushPromise();
   ClearFed();
   const auto is_new = [this](uint32_t rank) {
@@ -165,7 +171,8 @@ void RuleJudge::SeriesFields(Remembered which, base::Archive* archive) {
 
 void RuleJudge::Fields(base::Archive* archive) {
   SeriesFields(Remembered::kAll, archive);
-  archive->Take(&alert_, &limit_, &worst_, &judged_, &accepted_, &last_fired_, &last_resolved_);
+  archive->Take(&alert_, &limit_, &worst_, &rows_, &judged_, &accepted_, &last_fired_,
+                &last_resolved_);
   if (worst_ >= subjects_.size()) worst_ = kNotFed;
   if (promise_.has_value()) promise_->Fields(archive);
   OwnFields(archive);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/rules/judged_rows.h"
 #include "daemon/rules/live_alert.h"
 #include "daemon/rules/promise_gate.h"
 #include "daemon/rules/rule.h"
@@ -71,6 +72,13 @@ class RuleJudge {
   std::optional<int64_t> last_fired() const { return last_fired_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
 
+  // How far it has judged the run.
+  v1::RuleJudging Judging() const { return RuleJudgingOf(*rule_, rows_, subjects_.size()); }
+  bool has_judged() const { return rows_.judged > 0; }
+  bool has_verdict() const { return has_verdict_; }  // on at least one value of the last step
+  // What it compared at the newest step, and what it lacks to fire.
+  void Explain(v1::ExplainResponse* out) const;
+
   // The series that were judged at `step`.
   std::vector<JudgedSeries> Judged(int64_t step) const;
 
@@ -119,6 +127,9 @@ class RuleJudge {
     judged_ = true;
     if (transition != Transition::kNone) changed_ = true;
   }
+  // A value of the step has a verdict; it has none, and why.
+  void NoteVerdict() { has_verdict_ = true; }
+  void NoteNotJudged(NotJudged why) { rows_.why = why; }
 
   std::vector<Subject>& subjects() { return subjects_; }
   const std::vector<Subject>& subjects() const { return subjects_; }
@@ -131,6 +142,8 @@ class RuleJudge {
 
  private:
   bool Quorate(bool brewing, std::vector<uint32_t>* layers) const;
+  std::string SeriesMissing(const Subject& subject) const;
+  std::string Missing() const;
   double DistanceOf(const SeriesJudge& judge) const;
   void FindWorst();
   void KeepRecord(int64_t step, bool told);
@@ -151,7 +164,9 @@ class RuleJudge {
   RateLimit limit_;
   std::optional<PromiseGate> promise_;  // of a rule that makes one
   size_t worst_ = kNotFed;
+  JudgedRows rows_;
   bool judged_ = false;
+  bool has_verdict_ = false;
   bool accepted_ = false;  // since the last step
   bool changed_ = false;   // a series began or ceased to fire at this step
   std::optional<int64_t> last_fired_;

@@ -35,8 +35,12 @@ class SampleDetector {
     Judgement judgement = {};
     double value = 0;                     // what the alert shows as its value ...
     std::optional<double> baseline = {};  // ... and beside it
-    int64_t base_step = 0;                // the last step that none of it reflects
-    bool admit = true;                    // false: the sample never enters the baseline
+    // Where the detector does not compare with sample.baseline: where the value would breach, and
+    // one spread of what is usual.
+    std::optional<double> limit = {};
+    std::optional<double> noise = {};
+    int64_t base_step = 0;  // the last step that none of it reflects
+    bool admit = true;      // false: the sample never enters the baseline
   };
 
   explicit SampleDetector(bool log = false) : log_(log) {}

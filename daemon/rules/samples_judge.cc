@@ -75,8 +75,14 @@ std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size
     if (window != view.window_steps.end()) base = view.step - window->second;
   }
   const std::optional<double> value = ValueOf(view, previous, base, subject);
-  if (!value.has_value() || !std::isfinite(*value)) return std::nullopt;
-  if (!rule().judged_in_warm_up && !view.settled) return std::nullopt;
+  if (!value.has_value() || !std::isfinite(*value)) {
+    NoteNotJudged(rule().input.divide_by.empty() ? NotJudged::kNotAll : NotJudged::kNoDivisor);
+    return std::nullopt;
+  }
+  if (!rule().judged_in_warm_up && !view.settled) {
+    NoteNotJudged(NotJudged::kWarmUp);
+    return std::nullopt;
+  }
   const bool other_window = subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0;
   if (other_window || new_cadence) subject->judge.Rebase();
   subject->flags = 0;
@@ -97,7 +103,10 @@ void SamplesJudge::CompareSiblings(int64_t step) {
   for (Taken& taken : taken_) {
     const std::optional<double> ratio =
         siblings_.Ratio(subjects()[taken.subject].series, taken.value);
-    if (!ratio.has_value()) continue;
+    if (!ratio.has_value()) {
+      NoteNotJudged(NotJudged::kFewSiblings);
+      continue;
+    }
     taken.value = *ratio;
     taken_[kept++] = taken;
   }
@@ -109,6 +118,7 @@ void SamplesJudge::Push(const StepView& view, const Taken& taken) {
   // A smoothed value reflects all that it is the median of.
   const int64_t base = taken.base - (rule().input.smooth - 1);
   Note(subject.judge.Push(view.step, base, taken.value, GivenBaseline(view, subject)));
+  subject.judge.known() ? NoteVerdict() : NoteNotJudged(NotJudged::kLittleKnown);
 }
 
 }  // namespace foreshock::rules

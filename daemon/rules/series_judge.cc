@@ -49,6 +49,7 @@ std::optional<Baseline> SeriesJudge::BaselineNow(const std::optional<Baseline>& 
 
 Transition SeriesJudge::Push(int64_t step, int64_t base_step, double raw,
                              std::optional<Baseline> given) {
+  known_ = false;
   const std::optional<double> smoothed = Smooth(raw);
   if (!smoothed.has_value()) return Transition::kNone;
   double value = *smoothed;
@@ -64,6 +65,11 @@ Transition SeriesJudge::Push(int64_t step, int64_t base_step, double raw,
   const SampleDetector::Reading reading = detector_->Push(sample);
   breaching_ = reading.judgement.breach;
   measured_ = reading.judgement.measured;
+  known_ = measured_.has_value() ||
+           (reading.baseline.has_value() && (breaching_ || reading.judgement.clear));
+  noise_ = reading.noise;
+  if (!noise_.has_value() && sample.baseline.has_value()) noise_ = sample.baseline->spread;
+  limit_ = reading.limit;
   value_ = reading.value;
   judged_step_ = step;
   baseline_ = reading.baseline;
@@ -105,6 +111,7 @@ Transition SeriesJudge::PushVerdict(int64_t step, int64_t base_step, bool breach
                                     std::optional<double> baseline) {
   if (machine_.phase == Phase::kInactive) base_step_ = base_step;
   breaching_ = breach;
+  known_ = true;
   if (breach) {
     value_ = value;
     baseline_ = baseline;
@@ -152,7 +159,8 @@ void SeriesJudge::AlertFields(base::Archive* archive) {
 }
 
 void SeriesJudge::HistoryFields(base::Archive* archive) {
-  archive->Take(&window_, &held_, &recent_, &judged_step_, &measured_, &breaching_);
+  archive->Take(&window_, &held_, &recent_, &judged_step_, &measured_, &noise_, &limit_,
+                &breaching_, &known_);
   if (detector_ != nullptr) detector_->HistoryFields(archive);
 }
 

@@ -45,11 +45,17 @@ class SeriesJudge {
   const MachineState& machine() const { return machine_; }
   bool firing() const { return machine_.phase == Phase::kFiring; }
   bool breaching() const { return breaching_; }                 // at its newest sample
+  bool known() const { return known_; }                         // enough to judge that sample
   double value() const { return value_; }                       // newest judged
   int64_t judged_step() const { return judged_step_; }          // of it; -1: none
   std::optional<double> measured() const { return measured_; }  // it compared with the limit
   std::optional<double> baseline() const { return baseline_; }  // it was compared with
   int64_t base_step() const { return base_step_; }              // of the first abnormal sample
+  std::optional<double> noise() const { return noise_; }        // one spread, of the newest sample
+  // At which that sample would breach, where it is one number.
+  std::optional<double> limit() const {
+    return limit_.has_value() ? limit_ : LimitFor(rule_->detector, baseline_);
+  }
 
   // See SampleDetector. Reading the first makes an end to what was pending.
   void AlertFields(base::Archive* archive);
@@ -83,7 +89,10 @@ class SeriesJudge {
   std::optional<double> measured_;
   std::optional<double> baseline_;
   int64_t base_step_ = 0;
+  std::optional<double> noise_;
+  std::optional<double> limit_;  // that the detector has set
   bool breaching_ = false;
+  bool known_ = false;
 };
 
 }  // namespace foreshock::rules

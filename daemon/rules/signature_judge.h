@@ -46,6 +46,10 @@ class SignatureJudge {
   // the MeasureText of that value.
   std::string Describe(const AlertsView& view, v1::Alert* out) const;
 
+  // What of its evidence has moved by now, and what it lacks to fire. `self` as for Judge.
+  void Explain(const AlertsView& view, const Contest& contest, size_t self,
+               v1::ExplainResponse* out) const;
+
   // As those of RuleJudge.
   void SaveState(base::Archive* archive);
   bool Restore(const v1::Alert& alert, base::Archive* stored, bool replayed);

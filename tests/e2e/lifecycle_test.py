@@ -158,6 +158,23 @@ class Lifecycle(unittest.TestCase):
         alerts = json.loads(daemon.get("/api/v1/alerts?run=run")[1])["alerts"]
         self.assertEqual([(a["rule"], a["baseline"]) for a in alerts], [("other", 1.0)])
 
+    def test_check_warns_of_scalars_that_neither_the_usual_names_nor_a_run_has(self):
+        daemon = self.daemon().start()
+        with grpc.insecure_channel(daemon.grpc) as channel:
+            push(V1.ingest_grpc.IngestServiceStub(channel), "run", ["own"], 5, lambda _, step: 1.0)
+        rules = self.directory / "mine.yaml"
+        rules.write_text(RULES.format(name="Typo").replace("train.loss", "train.los") +
+                         RULES[RULES.index("      - alert"):].format(name="Own").replace(
+                             "train.loss", "train.own"))
+        check = ["rules", "check", rules, "-o", "json"]
+
+        def warned(*more):
+            answer = json.loads(cli(FORESHOCK, *check, *more, check=0).stdout)
+            return [re.search("the rule (.*) looks", text).group(1) for text in answer["warnings"]]
+
+        self.assertEqual(warned(), ["Typo", "Own"])
+        self.assertEqual(warned("--data", daemon.data), ["Typo"])
+
     def test_sighup_with_good_rules_takes_them(self):
         daemon = self.daemon().start()
         self.assertIn("First", self.rule_names(daemon))

@@ -231,6 +231,41 @@ class Terminal(unittest.TestCase):
         self.assertRegex(self.run_cli("runs", check=0).stdout,
                          rf"(?m)^demo .* {len(alerts) - infos} +{infos}$")
 
+    def test_how_far_a_run_was_judged_is_said_everywhere(self):
+        run = json.loads(self.run_cli("runs", "show", "demo", "-o", "json", check=0).stdout)["run"]
+        judged = run["attempts"][-1]["judged"]
+        self.assertGreater(judged["rules"], judged["rules_judging"])
+        self.assertEqual((judged["from_step"], judged["rows"]), ("0", "1500"))
+        told = f"{judged['rules_judging']} of {judged['rules']} rules, 1 500 rows from step 0"
+        self.assertRegex(self.run_cli("runs", check=0).stdout,
+                         rf"(?m)^demo .* {judged['rules_judging']}/{judged['rules']} ")
+        self.assertIn(f"judged: {told}", self.run_cli("runs", "show", "demo", check=0).stdout)
+        self.assertIn(told, self.run_cli("summary", "demo", check=0).stdout)
+        summary = json.loads(self.run_cli("summary", "demo", "-o", "json", check=0).stdout)
+        self.assertEqual(summary["judged"], judged)
+        why = {rule["rule"]: rule["why_not"] for rule in summary["not_judged"]}
+        self.assertIn("no value of train.reward_mean has come", why.values())
+
+    def test_explain_says_what_a_rule_compared_and_what_it_lacks(self):
+        explain = ["rules", "explain", "delta2_entropy_low", "demo"]
+        early = json.loads(self.run_cli(*explain, "--step", 410, "-o", "json", check=0).stdout)
+        self.assertFalse(early["firing"])
+        self.assertLessEqual(int(early["step"]), 410)
+        for series in early["series"]:
+            self.assertGreater(series["value"], series["limit"])  # it falls when it is ill
+        late = json.loads(self.run_cli(*explain, "-o", "json", check=0).stdout)
+        alert = next(a for a in json.loads(self.run_cli("alerts", "-o", "json", check=0).stdout)[
+            "alerts"] if a["rule"] == "delta2_entropy_low" and a["run"] == "demo")
+        self.assertEqual(late["firing"], alert["state"] == "ALERT_STATE_FIRING")
+        text = self.run_cli(*explain, check=0).stdout
+        self.assertRegex(text, r"(?m)^  looks at +attn\.delta2\.entropy_ratio_l1$")
+        self.assertRegex(text, r"(?m)^  judged +\d+ rows from step \d+, of \d+ series$")
+        self.assertIn("did you mean delta2_entropy_low?",
+                      self.run_cli("rules", "explain", "delta2_entropy_lo", "demo", check=1).stderr)
+        signature = json.loads(self.run_cli("rules", "explain", "low_precision_attention", "demo",
+                                            "-o", "json", check=0).stdout)
+        self.assertTrue(any(evidence["supports"] for evidence in signature["evidence"]))
+
 
 class HostileNames(unittest.TestCase):
 

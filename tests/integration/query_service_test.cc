@@ -57,7 +57,7 @@ class QueryServiceTest : public ::testing::Test {
 
   std::unique_ptr<store::Store> store_ = support::NewMemoryStore();
   support::FakeLiveState live_;
-  query::Answers answers_{store_.get(), &live_, support::FakeBacktest};
+  query::Answers answers_{store_.get(), &live_, support::FakeBacktest, support::FakeExplain};
   std::unique_ptr<query::QueryService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -104,6 +104,16 @@ inline absl::StatusOr<v1::BacktestRulesResponse> FakeBacktest(
   return response;
 }
 
+inline absl::StatusOr<v1::ExplainResponse> FakeExplain(const v1::ExplainRequest& request,
+                                                       const std::function<bool()>& cancelled) {
+  if (request.run().empty()) return absl::InvalidArgumentError("run: required");
+  v1::ExplainResponse response;
+  response.set_measure(request.rule());
+  if (request.has_step()) response.set_step(request.step());
+  if (cancelled()) response.set_stopped("cancelled");
+  return response;
+}
+
 class FakeLiveState final : public query::LiveState {
  public:
   std::map<uint32_t, uint32_t> Connected(const std::string& run) const override {

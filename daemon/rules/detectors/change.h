@@ -60,6 +60,8 @@ class ChangeDetector final : public SampleDetector {
     if (!judged) return reading;
     reading.value = change.now;
     reading.baseline = change.before;
+    reading.limit = change.limit;
+    reading.noise = change.noise;
     if (change.lasts) reading.base_step = change.before_step;
     if (change.before != 0) reading.judgement.measured = change.now / change.before;
     return reading;

@@ -20,6 +20,7 @@
 namespace foreshock::backtest {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -169,10 +170,18 @@ TEST_F(CaptureSteps, ARunOfTenStepsSaysWhatItCannotSay) {
     capture.Launch();
     for (int64_t step = 0; step < 10; ++step) capture.Step(step, 3);
   }
-  const RunResult result = Judge("indicator: train.loss, threshold: {above: 5}");
+  const RunResult result = Judge("indicator: train.loss, relative_rise: {above: 2}");
   EXPECT_THAT(result.steps, SizeIs(10));
   EXPECT_THAT(result.alerts, IsEmpty());
-  EXPECT_THAT(Notes(result), ElementsAre(HasSubstr("only 10 steps")));
+  ASSERT_THAT(result.judging, SizeIs(1));
+  EXPECT_EQ(result.judging[0].rows(), 0u);
+  EXPECT_EQ(result.judged.rules_judging(), 0u);
+  EXPECT_THAT(Notes(result),
+              ElementsAre(AllOf(HasSubstr("1 rule has judged no row, so its silence says nothing"),
+                                HasSubstr("10 rows have come, too few to know what is usual"))));
+  const RunResult judged = Judge("indicator: train.loss, threshold: {above: 5}");
+  EXPECT_EQ(judged.judging[0].rows(), 10u);
+  EXPECT_THAT(Notes(judged), IsEmpty());
 }
 
 TEST_F(CaptureSteps, GapsAreToldAndHurtNothing) {

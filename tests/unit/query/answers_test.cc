@@ -44,7 +44,7 @@ class AnswersTest : public ::testing::Test {
 
   std::unique_ptr<store::Store> store_ = support::NewMemoryStore();
   support::FakeLiveState live_;
-  Answers answers_{store_.get(), &live_, support::FakeBacktest};
+  Answers answers_{store_.get(), &live_, support::FakeBacktest, support::FakeExplain};
 };
 
 TEST_F(AnswersTest, ListsRunsNewestFirstByPrefix) {
@@ -521,7 +521,7 @@ TEST(AnswersOfACoarserRunTest, SayFromWhichStepOnPointsAreRaw) {
   ASSERT_OK(
       store->Retain({.raw_steps = 1'000}, support::kFilledNow, {.go_on = [] { return true; }}));
   const support::FakeLiveState live;
-  const Answers answers(store.get(), &live, support::FakeBacktest);
+  const Answers answers(store.get(), &live, support::FakeBacktest, support::FakeExplain);
   v1::QueryPointsRequest request;
   request.mutable_selector()->set_run("r");
   const auto first = [&]() -> v1::QueryPointsResponse {

@@ -112,7 +112,7 @@ TEST(AlertRecordTest, AnAlertThatIsOverKeepsWhatRaisedIt) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   std::map<std::string, int> over;
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < 120; ++trial) {
     const std::unique_ptr<Evaluator> evaluator = NewEvaluator();
     evaluator->BeginAttempt({.number = 1});
     std::map<std::string, Story> stories;       // by id

@@ -175,9 +175,9 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   uint32_t version = 0;
   base::Archive(memory).Take(&version);
-  EXPECT_EQ(version, 5u);
-  EXPECT_EQ(memory.size(), 30187u);
-  EXPECT_EQ(base::StableHash(memory), 5411787724954185795u);
+  EXPECT_EQ(version, 6u);
+  EXPECT_EQ(memory.size(), 31015u);
+  EXPECT_EQ(base::StableHash(memory), 8678626773121835319u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

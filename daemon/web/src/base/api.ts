@@ -5,6 +5,13 @@ import {token} from "./token";
 
 export type Int64 = string;
 
+/** How far the rules that judge series have judged a run. */
+export interface Judged {
+  rules: number;
+  rules_judging: number;
+  rows: Int64;
+  from_step?: Int64;
+}
 export interface Attempt {
   number: number;
   launch_id: string;
@@ -15,6 +22,7 @@ export interface Attempt {
   world_size: number;
   ranks_connected: number;
   state: string;
+  judged?: Judged;
 }
 export interface ModelShape {
   layers: number;

@@ -1,6 +1,6 @@
 // The parts of the view of a run: facts, what fires, the range, the chooser of one more plot.
 import {url} from "../../base/address";
-import type {Alert, Run, Series} from "../../base/api";
+import type {Alert, Judged, Run, Series} from "../../base/api";
 import {short, time, whole} from "../../base/format";
 import {Memo} from "../../base/memo";
 import type {Spec} from "../../base/series";
@@ -10,6 +10,13 @@ import {button, fact, h, link, replace} from "../../parts/dom";
 import {choicesFor, shapeOf} from "./state";
 
 const CARDS_MOST = 4;
+
+/** Silence of rules that have judged nothing is not health. */
+function judgedText(judged: Judged|undefined): string {
+  if (judged?.from_step === undefined) return "nothing yet";
+  return `${judged.rules_judging} of ${judged.rules} rules, ${whole(judged.rows)} rows from step ${
+      whole(judged.from_step)}`;
+}
 
 export class Facts {
   readonly root = h("dl", {class: "facts"});
@@ -28,6 +35,7 @@ export class Facts {
                 ` ${attempt.ranks_connected} of ${attempt.world_size} ranks`),
         fact("Last step", h("b", {}, whole(run.last_step)), newest !== "" && ` · ${newest}`),
         fact("Speed", pace.stepsPerSecond === null ? "–" : `${short(pace.stepsPerSecond)} steps/s`),
+        fact("Judged", judgedText(attempt?.judged)),
         fact("Attempts", String(run.attempts.length)),
         fact("Model", shapeOf(run) || "not declared"), fact("Series", whole(run.series)),
         ...labels.map(([key, value]) => fact(key, h("bdi", {}, value))));
