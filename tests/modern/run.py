@@ -3,7 +3,7 @@
 
     tests/modern/run.py build/release                   # the folder with bin/ and python/
     tests/modern/run.py build/release --filter monitor  # only tests whose name has "monitor"
-    tests/modern/run.py build/release --if-pypi-answers # no PyPI and nothing installed: says so, exit 0
+    tests/modern/run.py build/release --if-pypi-answers # else nothing is run, which is said; exit 0
 
 The packages are installed into build/modern, once for each content of the list. Exit: 0 all tests
 passed, 1 one failed or the packages could not be installed.
@@ -28,6 +28,9 @@ TEST_SECONDS = 600
 # (file below tests/, what it takes on its command line from the build folder). Longest first. Not
 # here: the tests of the fault lab, which train for minutes and try the lab more than the client.
 TESTS = [
+    ("modern/torch_test.py",),
+    ("modern/sharded_test.py", "bin/foreshockd"),
+    ("modern/families_test.py",),
     ("python/client_test.py",),
     ("python/calibration_test.py", "bin/foreshock-proxy", "bin/foreshockd"),
     ("python/ranks_test.py", "bin/foreshockd"),
@@ -37,6 +40,8 @@ TESTS = [
     ("python/integrations_test.py",),
     ("python/recorder_test.py",),
     ("python/discovery_test.py",),
+    ("python/routing_test.py",),
+    ("python/sharding_test.py",),
     ("python/gram_test.py",),
 ]
 
@@ -48,10 +53,11 @@ def pins():
 
 def undocumented():
     """The pins that the table of versions in docs/python.md does not tell as they are."""
-    rows = re.findall(r"^\| ([\w-]+)(?:, [^|]*)? \|(.*)$", (ROOT / "docs/python.md").read_text(), re.M)
+    page = (ROOT / "docs/python.md").read_text()
+    rows = re.findall(r"^\| ([\w-]+)(?:, [^|]*)? \|(.*)$", page, re.M)
     told = {name.lower(): cells for name, cells in rows}
     return [f"{name} {version}" for name, version in pins()
-            if not re.search(rf"(?<![\d.]){re.escape(version)}(?![\d.])", told.get(name.lower(), ""))]
+            if version not in re.split(r"[^\d.]+", told.get(name.lower(), ""))]
 
 
 def installed():
@@ -80,8 +86,9 @@ def install():
           flush=True)
     shutil.rmtree(VENV, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-    done = subprocess.run([VENV / "bin/pip", "install", "-qq", "--no-compile", "--no-warn-script-location",
-                           "--requirement", REQUIREMENTS], check=False)
+    done = subprocess.run(
+        [VENV / "bin/pip", "install", "-qq", "--no-compile", "--no-warn-script-location",
+         "--requirement", REQUIREMENTS], check=False)
     if done.returncode == 0:
         installed().touch()
         print(f"modern: installed in {time.monotonic() - began:.0f} s", flush=True)
@@ -100,8 +107,9 @@ def run(build, test, *arguments):
     command = [VENV / "bin/python", ROOT / "tests" / test, *(build / a for a in arguments)]
     began = time.monotonic()
     try:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=TEST_SECONDS, check=False)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=TEST_SECONDS, check=False)
         code, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as error:
         code, output = -1, f"{(error.stdout or b'').decode()}\nnot done after {TEST_SECONDS} s"

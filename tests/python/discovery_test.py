@@ -106,18 +106,18 @@ class Recognised(unittest.TestCase):
             self.assertTrue(torch.allclose(q, expected, rtol=1e-12, atol=1e-14))
 
     def test_routers(self):
-        for make, path, top_k, sigmoid in [
-            (s.mixtral, "model.layers.0.block_sparse_moe.gate", 2, False),
-            (s.qwen_moe, "model.layers.0.mlp.gate", 4, False),
-            (s.olmoe, "model.layers.0.mlp.gate", 3, False),
-            (s.deepseek, "model.layers.1.mlp.gate", 2, True),
-            (s.megatron, "decoder.layers.0.mlp.router", 2, False),
+        for make, path, top_k, score in [
+            (s.mixtral, "model.layers.0.block_sparse_moe.gate", 2, "softmax"),
+            (s.qwen_moe, "model.layers.0.mlp.gate", 4, "softmax"),
+            (s.olmoe, "model.layers.0.mlp.gate", 3, "softmax"),
+            (s.deepseek, "model.layers.1.mlp.gate", 2, "sigmoid"),
+            (s.megatron, "decoder.layers.0.mlp.router", 2, "softmax"),
         ]:
             with self.subTest(make.__name__):
                 found = discover(make())
                 first = found.routers[0]
-                self.assertEqual((first.path, first.experts, first.top_k, first.sigmoid),
-                                 (path, 8, top_k, sigmoid))
+                self.assertEqual((first.path, first.experts, first.top_k, first.score),
+                                 (path, 8, top_k, score))
         self.assertEqual(found.shape.router, types.ROUTER_KIND_SOFTMAX)
         deepseek = discover(s.deepseek()).shape
         self.assertEqual((deepseek.router, deepseek.shared_experts, deepseek.router_groups),
@@ -132,12 +132,61 @@ class Recognised(unittest.TestCase):
             Attention("mine", q="proj_q", k="proj_k", path=r"blocks\.\d+\.mix$", heads=HEADS),
             Router("mine", gate="switch", score="sigmoid", top_k=2)])
         self.assertEqual((found.attention[0].heads, found.attention[0].head_dim), (HEADS, R))
-        self.assertEqual((found.routers[0].experts, found.routers[0].sigmoid), (5, True))
+        self.assertEqual((found.routers[0].experts, found.routers[0].score), (5, "sigmoid"))
 
     def test_layers_without_numbers_are_counted(self):
         model = s.tree(encoder=s.tree(self_attn=s.llama_attention()),
                        decoder=s.tree(self_attn=s.llama_attention()), config=s.LLAMA_CONFIG)
         self.assertEqual([a.layer for a in discover(model).attention], [0, 1])
+
+
+class OfSeveralShapes(unittest.TestCase):
+    def test_every_layer_is_watched_and_the_run_has_no_one_size(self):
+        model = s.llama()
+        model.model.layers[1].self_attn = s.tree(q_proj=s.linear(D, 24), k_proj=s.linear(D, 24),
+                                                 head_dim=2 * R, num_heads=3)
+        found = discover(model)
+        self.assertEqual([(a.heads, a.head_dim, a.hidden) for a in found.attention],
+                         [(HEADS, R, D), (3, 2 * R, 24)])
+        self.assertEqual((found.shape.heads, found.shape.head_dim, found.shape.hidden_size),
+                         (HEADS, 0, 0))
+
+    def test_heads_that_a_gate_follows(self):
+        model = s.llama()
+        attention = model.model.layers[1].self_attn
+        attention.q_proj = s.linear(2 * HEADS * R, D)
+        found = discover(model)
+        self.assertIn("in q_proj a gate follows each head", found.lines[1])
+        self.assertTrue(torch.equal(found.attention[1].q.read([2], None)[0],
+                                    rows(attention.q_proj.weight, 4 * R, R)))
+
+    def test_packed_multi_query_heads(self):
+        packed = s.tree(c_attn=s.linear((HEADS + 2) * R, D), multi_query=True, kv_heads=1,
+                        num_heads=HEADS, head_dim=R)
+        found = discover(s.layers(lambda i: s.tree(attn=packed if i else s.llama_attention()),
+                                  config=s.LLAMA_CONFIG))
+        layer = found.attention[1]
+        self.assertEqual((layer.heads, layer.kv_heads), (HEADS, 1))
+        self.assertIn("MQA", layer.line())
+        for head in range(HEADS):
+            self.assertTrue(torch.equal(layer.q.read([head], None)[0],
+                                        rows(packed.c_attn.weight, head * R, R)))
+        self.assertTrue(torch.equal(layer.k.read([0], None)[0],
+                                    rows(packed.c_attn.weight, HEADS * R, R)))
+
+    def test_names_of_other_libraries(self):
+        for q, k in (("c_q", "c_k"), ("q_lin", "k_lin"), ("q", "k"), ("wq", "wk")):
+            with self.subTest(q):
+                attention = s.tree(**{q: s.linear(D, D), k: s.linear(D, D)}, n_heads=HEADS)
+                self.assertEqual(len(discover(s.tree(block=attention)).attention), 1)
+        for fused, more, k_row in (("to_qkv", {}, D), ("att_proj", {}, D), ("Wqkv", {}, D),
+                                   ("wqkv", {"num_key_value_groups": 1}, R),
+                                   ("wqkv", {"n_local_heads": HEADS}, D)):
+            with self.subTest(fused, **more):
+                attention = s.tree(**{fused: s.linear(3 * D, D)}, n_heads=HEADS, **more)
+                layer, = discover(s.tree(block=attention)).attention
+                self.assertTrue(torch.equal(layer.k.read([0], None)[0],
+                                            rows(getattr(attention, fused).weight, k_row, R)))
 
 
 class LeftAlone(unittest.TestCase):
@@ -188,7 +237,7 @@ class LeftAlone(unittest.TestCase):
     def test_weights_that_are_flattened(self):
         model = s.llama()
         model.model.layers[0].self_attn.k_proj.weight = nn.Parameter(torch.empty(0))
-        self.check(model, "k_proj has shape (0,); a matrix is needed (flattened by FSDP?)")
+        self.check(model, "k_proj has shape (0,); a matrix is needed (of FSDP1 or ZeRO 3, which")
 
     def test_fused_rows_that_do_not_add_up(self):
         model = s.neox()
@@ -199,11 +248,33 @@ class LeftAlone(unittest.TestCase):
         model = s.tree(attn=s.tree(q_proj=s.linear(D, D), k_proj=s.linear(D, D)))
         self.check(model, "the size of a head is not to be found", "give head_dim= in patterns=")
 
-    def test_layers_of_another_shape(self):
+    def test_a_q_and_a_k_of_different_inputs(self):
         model = s.llama()
-        other = s.tree(q_proj=s.linear(D, 24), k_proj=s.linear(D, 24), head_dim=R)
+        other = s.tree(q_proj=s.linear(D, D), k_proj=s.linear(D, 24), head_dim=R)
         model.model.layers[1].self_attn = other
-        self.check(model, "hidden is 24, that of model.layers.0.self_attn is 48")
+        self.check(model, "q_proj takes 48 numbers and k_proj 24: no matrix Q K")
+
+    def test_more_rows_than_the_declared_heads(self):
+        model = s.llama()
+        model.model.layers[1].self_attn.q_proj = s.linear(9 * R, D)
+        self.check(model, "layers.1.self_attn: not watched: q_proj has 72 rows, more than 6 heads")
+
+    def test_linear_attention_and_layers_without_known_names(self):
+        model = s.llama()
+        class StrangeAttention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.theta = s.linear(D, D)
+        model.model.layers[0].self_attn = s.tree(q_proj=s.linear(D, D), A_log=torch.zeros(3))
+        model.model.layers[1].self_attn = StrangeAttention()
+        self.check(model, "layers.0.self_attn: not watched: a state-space or linear-attention layer",
+                   "layers.1.self_attn: not watched: no names of Q and K weights that are known, "
+                   "among theta")
+
+    def test_experts_without_a_gate(self):
+        model = s.mixtral()
+        del model.model.layers[1].block_sparse_moe.gate
+        self.check(model, "layers.1.block_sparse_moe: not watched: experts, and beside them no gate")
 
     def test_routers_of_another_size(self):
         model = s.mixtral()

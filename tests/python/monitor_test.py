@@ -590,6 +590,7 @@ class BadInput(Case):
         weight = gate.weight
         gate.forward = lambda x: x @ weight.t()
         del gate.weight
+        monitor.found.routers[0].hidden = 7  # which the tokens are not
         model(batch(0)[0])
         monitor.step(0, loss=1.0)
         self.assertEqual(monitor.stats().errors, 3)  # the hook, gradients, router weights

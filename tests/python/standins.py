@@ -172,7 +172,7 @@ class Attention(nn.Module):
             self.tap(q, k)
         group = self.num_heads // self.num_key_value_heads
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        mask = torch.full((tokens, tokens), float("-inf")).triu(1)
+        mask = torch.full((tokens, tokens), float("-inf"), dtype=x.dtype).triu(1)
         p = (q @ k.transpose(2, 3) / self.head_dim**0.5 + mask).softmax(-1)
         return self.o_proj((p @ v).transpose(1, 2).flatten(2))
 

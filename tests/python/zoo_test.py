@@ -78,7 +78,7 @@ class EverySetting(unittest.TestCase):
                 self.assertEqual([layer.layer for layer in found.attention], list(range(layers)))
                 self.assertEqual({layer.pattern for layer in found.attention},
                                  {pattern} if layers else set())
-                routers = [("sigmoid" if r.sigmoid else "softmax", r.top_k, r.experts)
+                routers = [(r.score, r.top_k, r.experts)
                            for r in found.routers]
                 self.assertEqual(routers, [(score, 2, 8)] * layers if score else [])
         self.assertEqual(set(FOUND), set(SETTINGS))

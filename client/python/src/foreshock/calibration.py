@@ -19,7 +19,6 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from foreshock import choices
 from foreshock.discovery import RouterLayer, discover
@@ -60,7 +59,7 @@ class RouterSums:
                 f"{layer.path} got {len(tokens)} tokens, the mask has {len(mask)}: give whole "
                 "batches, or mask= that fits what the routers see"
             )
-        scores, probabilities = self._scores(gate, tokens)
+        scores, probabilities = self._scores(tokens)
         chosen, gates = self._choice(output, probabilities)
         if mask is not None:
             rows = mask.to(tokens.device)
@@ -92,16 +91,13 @@ class RouterSums:
     def _put(self, name: str, value: torch.Tensor) -> None:
         self.values[name] = self.values[name] + value if name in self.values else value
 
-    def _scores(self, gate: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _scores(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(by what experts are chosen, probabilities), both [T, E]."""
-        bias = getattr(gate, "bias", None)
         with torch.autocast(tokens.device.type, enabled=False):
-            logits = F.linear(
-                tokens.float(), gate.weight.float(), None if bias is None else bias.float()
-            )
-        logits = logits.double()
-        scores = logits.sigmoid() if self.layer.sigmoid else logits.softmax(-1)
-        probabilities = scores / scores.sum(-1, keepdim=True) if self.layer.sigmoid else scores
+            logits = self.layer.made_logits(tokens).double()
+        sigmoid = self.layer.score == "sigmoid"
+        scores = logits.sigmoid() if sigmoid else logits.softmax(-1)
+        probabilities = scores / scores.sum(-1, keepdim=True) if sigmoid else scores
         correction = self.layer.correction_bias()
         return (scores if correction is None else scores + correction.double()), probabilities
 
@@ -222,6 +218,9 @@ def routers_of(
     if not found.routers:
         raise ValueError("no router found:\n" + "\n".join(found.lines))
     for layer in found.routers:
+        if not layer.score or not layer.reading.plain:
+            raise ValueError(f"{layer.path}: allowed: softmax or sigmoid of weight . input; found:\n"
+                             f"{layer.line()}")  # fmt: skip
         if layer.top_k == 0:
             raise ValueError(f"{layer.path}: top-k is not to be found; give patterns= with top_k=")
     if norm_topk_prob is None:

@@ -3,8 +3,9 @@
     index, load = choices.told(router, output, tokens)    # [tokens, k], [experts]
 
 Gates differ: some put out the chosen indices, some a routing map, a linear one logits only, some
-probabilities, which are told from logits by lying all in 0..1. From either the choice is that of the
-k largest, or, where a correction bias is kept beside them, of the k largest sums of probability and
+probabilities, which are told from logits by lying all in 0..1. `foreshock.routing` has found out
+which output is which; where it could not, shapes and types tell. From logits or probabilities the
+choice is that of the k largest, or, where a correction bias is kept beside them, of the k largest sums of probability and
 bias, which is how those who balance by a bias define it (DeepSeek-V3, arXiv:2412.19437, 2.1.2).
 Where the experts stand in groups of which a token takes some, a group counts by its two best experts
 if there is a bias and by its best one if there is none, as in the published models (DeepSeek-V3 and
@@ -17,7 +18,8 @@ from typing import Any, Sequence
 
 import torch
 
-from foreshock.discovery import RouterLayer
+from foreshock.routers import RouterLayer
+from foreshock.routing import leaves
 
 BOOLS = (torch.bool,)
 INTEGERS = (torch.int32, torch.int64)
@@ -37,18 +39,33 @@ def told(layer: RouterLayer, output: Any, tokens: int) -> tuple[torch.Tensor, to
     put out twice in a row is there twice and counts twice.
     """
     k, experts = layer.top_k, layer.experts
-    outputs = output if isinstance(output, (tuple, list)) else (output,)
-    routing = _only(layer, outputs, BOOLS, tokens, experts)
+    outputs = leaves(output)
+    index = _at(outputs, layer.reading.chosen, tokens, k)
+    routing = _at(outputs, layer.reading.picked, tokens, experts) if index is None else None
+    if index is None and routing is None:
+        routing = _only(layer, outputs, BOOLS, tokens, experts)
     if routing is not None:
+        routing = routing != 0
         index = routing.int().topk(k, dim=-1).indices
         return index.masked_fill(routing.sum(-1, keepdim=True) != k, -1), routing.sum(0)
-    index = _only(layer, outputs, INTEGERS, tokens, k)
-    index = _best(layer, output, tokens) if index is None else index.long()
+    if index is None:
+        index = _only(layer, outputs, INTEGERS, tokens, k)
+    index = _best(layer, outputs, tokens) if index is None else index.long()
     missing = (index < 0) | (index >= experts)
     behind = index.masked_fill(missing, experts).reshape(-1)  # counted behind the experts
     load = torch.zeros(experts + 1, dtype=torch.int64, device=index.device)
     load = load.scatter_add_(0, behind, torch.ones_like(behind))[:experts]
     return index.masked_fill(missing, -1), load
+
+
+def _at(
+    outputs: Sequence[Any], place: int | None, tokens: int, columns: int
+) -> torch.Tensor | None:
+    """The output at a place, as [tokens, columns]; None if it is not there or of another size."""
+    shown = outputs[place] if place is not None and place < len(outputs) else None
+    if not isinstance(shown, torch.Tensor) or shown.numel() != tokens * columns:
+        return None
+    return shown.detach().reshape(tokens, columns)
 
 
 def _only(
@@ -77,9 +94,11 @@ def _only(
     return next(iter(found.values()), None)
 
 
-def _best(layer: RouterLayer, output: Any, tokens: int) -> torch.Tensor:
+def _best(layer: RouterLayer, outputs: Sequence[Any], tokens: int) -> torch.Tensor:
     """int64 [tokens, k], chosen by the logits or probabilities that the gate put out."""
-    scores = _only(layer, (output,), FLOATS, tokens, layer.experts)
+    scores = _at(outputs, layer.reading.logits, tokens, layer.experts)
+    if scores is None and len(outputs) == 1:
+        scores = _only(layer, outputs, FLOATS, tokens, layer.experts)
     if scores is None:
         raise Untold(
             f"{layer.path} puts out neither scores [tokens, {layer.experts}] nor chosen experts "
@@ -89,7 +108,7 @@ def _best(layer: RouterLayer, output: Any, tokens: int) -> torch.Tensor:
     correction = layer.correction_bias()
     if correction is not None:
         given = scores.float()
-        scores = given.sigmoid() if layer.sigmoid else given.softmax(-1)
+        scores = given.sigmoid() if layer.score == "sigmoid" else given.softmax(-1)
         probabilities = ((given >= 0) & (given <= 1)).all()  # not read here: it is on the device
         scores = torch.where(probabilities, given, scores) + correction
     if layer.groups > 1:

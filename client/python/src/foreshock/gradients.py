@@ -3,7 +3,8 @@
 The rules look at the share of W_Q and W_K in the whole, so all norms must be of one moment. When
 the training loop gives a `grad_norm` from before clipping and the gradients have been clipped
 since, the parts are scaled back by the ratio of that norm to the one measured here. Where a fused
-weight holds Q and K, their rows are taken. Of a sharded model a rank measures its own shard.
+weight holds Q and K, their rows are taken. Of a sharded model a rank measures its own shard, unless
+the ranks gather.
 
 In the step a norm per tensor is taken and nothing else; sums are made on the packer's thread.
 """
@@ -19,6 +20,7 @@ import torch
 from foreshock.discovery import Found
 from foreshock.packer import Part
 from foreshock.projections import Dense, find_weight
+from foreshock.sharding import add_up, is_sharded, local, pieces_of
 
 
 @dataclasses.dataclass
@@ -50,12 +52,15 @@ class Norms:
 
 
 class GradientNorms:
-    def __init__(self, chunks: Sequence[torch.nn.Module], found: Found) -> None:
+    def __init__(
+        self, chunks: Sequence[torch.nn.Module], found: Found, gather: bool = False
+    ) -> None:
         self._chunks = chunks
+        self._gather = gather
         self._projections: Mapping[str, Sequence[Any]] = {
             "q": [layer.q for layer in found.attention],
             "k": [layer.k for layer in found.attention],
-            "router": [_Gate(layer.gate) for layer in found.routers],
+            "router": [_Gate(layer.gate, layer.weight) for layer in found.routers],
         }
         self._parameters: dict[int, torch.Tensor] = {}  # by id
         self._list_parameters()
@@ -69,12 +74,12 @@ class GradientNorms:
         # The walk over the modules is dear: made once, and again when a parameter was replaced.
         if any(id(p) not in self._parameters for pairs in watched.values() for _, p in pairs):
             self._list_parameters()
-        norms, at = [], {}
+        norms, at = _Sums(self._gather), {}
         for key, parameter in self._parameters.items():
             if parameter.grad is not None:
                 at[key] = len(norms)
-                norms.append(_norm(parameter.grad))
-        if not norms:
+                norms.add(local(parameter.grad), parameter.grad)
+        if not len(norms):
             return None
         whole, places = len(norms), {}
         for name, pairs in watched.items():
@@ -87,10 +92,10 @@ class GradientNorms:
                     mine.append(at[id(parameter)])
                 else:
                     mine.append(len(norms))
-                    norms.append(_norm(rows))
+                    norms.add(rows, parameter.grad)
             if mine:
                 places[name] = mine
-        return Norms(torch.stack(norms), whole, places)
+        return Norms(norms.all(), whole, places)
 
     def _list_parameters(self) -> None:
         self._parameters = {id(p): p for chunk in self._chunks for p in chunk.parameters()}
@@ -99,20 +104,50 @@ class GradientNorms:
 @dataclasses.dataclass
 class _Gate:
     module: Any
+    weight: str
 
     def parameter(self) -> torch.Tensor:
-        return find_weight(self.module, "weight")
+        return find_weight(self.module, self.weight)
 
 
 def _own_rows(projection: Any, gradient: torch.Tensor) -> torch.Tensor | None:
-    """The rows of a fused weight's gradient that are the projection's; None: all of it."""
+    """The rows of a fused weight's gradient that are the projection's, as far as this rank holds
+    them; None: all of it."""
     if not isinstance(projection, Dense):
         return None
-    by_row = gradient.t() if projection.transposed else gradient
-    if projection.rows.numel() == by_row.shape[0]:
+    by_row = local(gradient).t() if projection.transposed else local(gradient)
+    if projection.rows.numel() == gradient.shape[1 if projection.transposed else 0]:
         return None
-    return by_row.index_select(0, projection.rows.to(by_row.device))
+    begin, end = pieces_of(gradient, projection.transposed).mine.rows
+    rows = projection.rows[(projection.rows >= begin) & (projection.rows < end)] - begin
+    return by_row.index_select(0, rows.to(by_row.device))
 
 
 def _norm(tensor: torch.Tensor) -> torch.Tensor:
     return torch.linalg.vector_norm(tensor, dtype=torch.float32)
+
+
+class _Sums:
+    """Norms in a row; where they are to be gathered, those of tensors that ranks share are added
+    up over the ranks, in one exchange for each way of sharing."""
+
+    def __init__(self, gather: bool) -> None:
+        self._gather = gather
+        self._norms: list[torch.Tensor] = []
+        self._shared: dict[Any, tuple[Any, list[int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._norms)
+
+    def add(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+        """`part`: what this rank holds of what is measured; `whole`: the tensor it is cut from."""
+        if self._gather and is_sharded(whole):
+            key = (whole.device_mesh, tuple(whole.placements))
+            self._shared.setdefault(key, (whole, []))[1].append(len(self._norms))
+        self._norms.append(_norm(part))
+
+    def all(self) -> torch.Tensor:
+        norms = torch.stack(self._norms)
+        for whole, places in self._shared.values():
+            norms[places] = add_up(norms[places].square(), whole).sqrt()
+        return norms

@@ -21,9 +21,10 @@ import numbers
 import os
 from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 
+import numpy as np
 import torch
 
-from foreshock import device, lifetime, pairs, payloads
+from foreshock import device, lifetime, listening, pairs, payloads
 from foreshock.client import OUTCOMES, Client
 from foreshock.discovery import Found, discover
 from foreshock.gradients import GradientNorms, Norms
@@ -33,16 +34,20 @@ from foreshock.logits import LogitSamples
 from foreshock.packer import Job, Packer, Part
 from foreshock.recorder import Recorder
 from foreshock.reports import STEP_MAX, Scalar, check_name
+from foreshock.routers import RouterLayer
 from foreshock.sampling import Sampling
 from foreshock.sampling import load as load_sampling
+from foreshock.share import Share
+from foreshock.sharding import coordinates_of, is_sharded
+from foreshock.sources import Sources
 from foreshock.stats import ClientStats
-from foreshock.taps import ForwardWatch, RouterTap
+from foreshock.taps import RouterTap
 from foreshock.v1 import ingest_pb2 as ingest
-from foreshock.v1 import types_pb2 as types
-from foreshock.weights import LayerSpectrum, RouterSampler, SpectrumSampler
+from foreshock.weights import SpectrumSampler
 
 __all__ = ["Monitor", "MonitorStats", "Sampling", "watch"]
 
+SILENT_STEPS = 3  # after so many sampled steps without a router's forward something is said
 # What a scalar is, besides its value.
 _LAST = Scalar(0.0)
 _SUM = Scalar(0.0, reduction="sum")
@@ -84,6 +89,7 @@ def watch(
     rank: int | None = None,
     world_size: int | None = None,
     token_shard: int | None = None,
+    gather: bool = False,
     **client_options: Any,
 ) -> Monitor:
     """Finds attention and MoE routers in `model` and starts to watch them.
@@ -104,6 +110,9 @@ def watch(
         token_shard: which tokens this rank's routers see, where tensor-parallel ranks see others of
             their own (sequence parallelism): any number that is another for other tokens. Absent:
             tensor-parallel ranks route the same tokens, and tensor rank 0 sends them.
+        gather: in the steps that sample weights the ranks that share a sharded weight (FSDP2,
+            tensor parallelism) read it together, where a rank alone holds no whole heads; all of
+            them must then call `step` for the same steps. The one thing here that is collective.
         client_options: further options of foreshock.Client.
 
     Raises:
@@ -112,8 +121,10 @@ def watch(
     chosen = load_sampling(sampling)
     chunks = _chunks(model)
     whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
-    found = discover(whole, tuple(patterns or ()))
+    found = discover(whole, tuple(patterns or ()), gather)
     _warn_of_gaps(found, chosen, type(chunks[0]).__name__)
+    if coordinates is None and not os.environ.get("FORESHOCK_COORDINATES"):
+        coordinates = _coordinates_of_meshes(chunks)
     options: dict[str, Any] = dict(
         launch_id=launch_id,
         rank=rank,
@@ -124,20 +135,21 @@ def watch(
         model=found.shape,
     )
     at = make_hello(run, **options).coordinates
-    share = _Share.of(at, token_shard)
+    share = Share.of(at, token_shard)
     for line in found.lines:  # replicas have the same to say
-        logger.log(logging.INFO if share.spectra else logging.DEBUG, "%s", line)
-    options["plan"] = _plan(found, chosen, share)
-    if not share.spectra:
-        logger.info("data rank %d, context rank %d: weights are sent by rank 0 of both", at.data,
-                    at.context)  # fmt: skip
+        logger.log(logging.INFO if share.weights_first else logging.DEBUG, "%s", line)
+    if not share.weights_first:
+        logger.info("data rank %d, context rank %d: weights that other ranks hold as well are sent "
+                    "by rank 0 of both", at.data, at.context)  # fmt: skip
+    sources = Sources.of(found, chosen, optimizer, at.tensor, share, gather)
+    options["plan"] = sources.plan(chosen)
     sinks: list[Union[Client, Recorder]] = []
     if recorder is not None:
         recorder.introduce(make_hello(run, **options))
         sinks.append(recorder)
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
-    return Monitor(chunks, optimizer, found, chosen, share, sinks, resume_step, strict)
+    return Monitor(chunks, optimizer, found, chosen, sources, sinks, resume_step, strict)
 
 
 def _warn_of_gaps(found: Found, chosen: Sampling, model: str) -> None:
@@ -164,53 +176,10 @@ def _chunks(model: Any) -> list[torch.nn.Module]:
     return chunks
 
 
-@dataclasses.dataclass(frozen=True)
-class _Share:
-    """What this rank sends of what its replicas have as well."""
-
-    spectra: bool
-    router_weights: bool
-    routers: bool
-    tokens: bool
-    token_shard: int | None
-
-    @staticmethod
-    def of(at: types.Coordinates, token_shard: int | None) -> _Share:
-        first = at.data == 0 and at.context == 0
-        return _Share(
-            spectra=first,
-            router_weights=first and at.tensor == 0,
-            # Tensor-parallel siblings route the same tokens, unless they are said to be others.
-            routers=at.tensor == 0 or token_shard is not None,
-            tokens=at.tensor == 0 and at.pipeline == 0,
-            token_shard=token_shard,
-        )
-
-
-def _plan(found: Found, sampling: Sampling, share: _Share) -> list[ingest.PlanEntry]:
-    """What will be sent and how often, so that the daemon can tell silence from health."""
-    plan = []
-
-    def add(sends: bool, kind: int, layers: list[int], every: int, offset: int = 0) -> None:
-        if sends and every > 0 and layers:
-            phase = (sampling.phase + offset) % every
-            plan.append(
-                ingest.PlanEntry(kind=kind, layers=layers, every_steps=every, phase_step=phase)
-            )
-
-    spectra = sampling.spectra
-    for group in range(spectra.groups):
-        layers = [a.layer for i, a in enumerate(found.attention) if i % spectra.groups == group]
-        offset = group * spectra.every // spectra.groups
-        add(share.spectra, types.SUMMARY_KIND_QK_GRAM, layers, spectra.every, offset)
-    routers = [router.layer for router in found.routers]
-    add(share.routers, types.SUMMARY_KIND_ROUTER_GATES, routers, sampling.router.every)
-    weights_every = sampling.router.weights_every
-    add(share.router_weights, types.SUMMARY_KIND_ROUTER_WEIGHTS, routers, weights_every)
-    paired = [router.layer for router in found.routers if router.top_k > 1]
-    pairs_every = sampling.router.coactivation_every
-    add(share.routers, types.SUMMARY_KIND_ROUTER_COACTIVATION, paired, pairs_every)
-    return plan
+def _coordinates_of_meshes(chunks: Sequence[torch.nn.Module]) -> dict[str, int] | None:
+    sharded = (p for chunk in chunks for p in chunk.parameters() if is_sharded(p))
+    first = next(sharded, None)
+    return None if first is None else coordinates_of(first.device_mesh)
 
 
 class Monitor:
@@ -222,7 +191,7 @@ class Monitor:
         optimizer: Any,
         found: Found,
         sampling: Sampling,
-        share: _Share,
+        sources: Sources,
         sinks: Sequence[Union[Client, Recorder]],
         resume_step: int | None,
         strict: bool,
@@ -244,23 +213,22 @@ class Monitor:
         self._device = device.of(first.device)
         self._several_ranks = sinks[0].hello.world_size > 1
         tensor = sinks[0].hello.coordinates.tensor
-        self._share = share
+        self._share = share = sources.share
         self._first_heads = {a.layer: a.first_head(tensor) for a in found.attention}
-        attention = found.attention if share.spectra else []
-        self._spectra = SpectrumSampler(attention, sampling.spectra, optimizer, tensor)
-        routers = found.routers if share.router_weights else []
-        self._router_weights = RouterSampler(routers, optimizer)
-        self._gradients = GradientNorms(chunks, found)
+        self._spectra = SpectrumSampler(sources.spectra, sampling.spectra)
+        self._matrices = [matrix for matrix in sources.matrices if matrix.reads]
+        self._gradients = GradientNorms(chunks, found, sources.gather)
         self._logits = LogitSamples(sampling.logits.rows)
-        self._forwards = ForwardWatch(chunks) if found.routers else None
         self._taps = [
-            RouterTap(layer, self._forwards, sampling.router.tokens, self._failed, self._untold)
+            RouterTap(layer, sampling.router.tokens, self._failed, self._untold)
             for layer in found.routers
-            if share.routers and self._forwards is not None
+            if share.routers
             and (sampling.router.every > 0 or sampling.router.coactivation_every > 0)
         ]
         self._armed = self._paired = False  # the taps, now
         self._listened = False  # since they were emptied
+        self._silent = 0  # sampled steps in a row in which no gate was heard
+        self._number = listening.register(self)
         self._packer = Packer(sinks, strict)
         self._alive = lifetime.Owner(self)
         self._arm(resume_step)
@@ -307,21 +275,35 @@ class Monitor:
             self._failed("gradients", error)
 
     def attention(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, *, causal: bool = True
+        self,
+        layer: Union[int, torch.Tensor],
+        query: torch.Tensor,
+        key: torch.Tensor,
+        *,
+        causal: bool = True,
     ) -> None:
         """Samples pre-softmax logits; optional, to be called where rotated Q and K are at hand.
 
         `query` [batch, heads, tokens, r], `key` [batch, key heads, tokens, r]: of this rank. Takes
         the first sequence of the step; other steps than those due, recomputed and evaluation
-        forwards are passed over.
+        forwards are passed over. Where layers are compiled one by one, `layer` as a 0-d host tensor
+        lets them share a graph; a number makes one for each.
         """
+        if isinstance(layer, torch.Tensor):
+            listening.tell(self._number, [query, key, layer], [-1, causal])
+        else:
+            listening.tell(self._number, [query, key], [layer, causal])
+
+    def hear(self, shown: list[torch.Tensor], numbers: list[int]) -> None:
+        """What `attention` was told; not for others."""
         if self._closed or self._evaluating or not self._alive.here():
             return
         try:
             if not self._sampling.due(self._sampling.logits.every, self._last_step + 1):
                 return
-            if self._forwards is None or not self._forwards.recomputing():
-                self._logits.add(layer, query, key, causal)
+            if not listening.in_backward():
+                layer = int(shown[2]) if len(shown) > 2 else numbers[0]
+                self._logits.add(layer, shown[0], shown[1], bool(numbers[1]))
         except Exception as error:
             self._failed("attention", error)
 
@@ -372,8 +354,6 @@ class Monitor:
         self._alive.release()
         for tap in self._taps:
             tap.remove()
-        if self._forwards is not None:
-            self._forwards.remove()
         left = self._packer.close(timeout)
         return all([sink.close(outcome, left) for sink in self._sinks])
 
@@ -416,8 +396,6 @@ class Monitor:
                 "growing steps; after going back to a checkpoint call watch() again",
             )
             return
-        if self._forwards is not None:
-            self._forwards.start_of_step()
         job = Job(step, tokens=int(tokens or 0), skipped=bool(skipped))
         if self._sampling.due(self._sampling.scalars.every, step):
             self._add_scalars(job, loss, grad_norm, scalars)
@@ -439,14 +417,29 @@ class Monitor:
             self._tier("gradients", self._sample_gradients, job, norms, grad_norm)
         if self._listened:
             self._listened = False
+            self._notice_silence()
             for tap in self._taps:
                 self._tier(tap.layer.path, self._sample_router, job, tap)
         if sampling.due(sampling.router.weights_every, step):
-            self._tier("router weights", self._sample_router_weights, job)
+            for matrix in self._matrices:
+                what = f"weights of {matrix.layer.path}"
+                self._tier(what, self._sample_weights, job, matrix.sample)
         for layer in self._spectra.due(step, sampling):
-            self._tier(layer.layer.path, self._sample_spectrum, job, layer)
+            self._tier(layer.layer.path, self._sample_weights, job, layer.sample, step)
         if not self._logits.empty():
             self._tier("logits", self._sample_logits, job)
+
+    def _notice_silence(self) -> None:
+        heard = [tap.heard for tap in self._taps]
+        for tap in self._taps:
+            tap.heard = 0
+        self._silent = 0 if any(heard) or not heard else self._silent + 1
+        if self._silent == SILENT_STEPS:
+            self._once.say(
+                "silent gates",
+                f"no router was heard in {SILENT_STEPS} sampled steps: call watch() before the "
+                "first forward of a compiled model; CUDA graphs and eval mode tell nothing",
+            )
 
     def _tier(self, what: str, sample: Callable[..., None], *arguments: Any) -> None:
         """What fails costs itself only."""
@@ -463,7 +456,7 @@ class Monitor:
 
     def _sample_router(self, job: Job, tap: RouterTap) -> None:
         # Taken in any case: it may have listened too early.
-        scores, counts, bias = tap.take()
+        scores, choice, counts, bias = tap.take()
         chosen = tap.take_choices()
         sampling, layer, shard = self._sampling, tap.layer, self._share.token_shard
         if chosen and sampling.due(sampling.router.coactivation_every, job.step):
@@ -477,21 +470,8 @@ class Monitor:
             )
         if not sampling.due(sampling.router.every, job.step):
             return
-        kind = "sigmoid_logits" if layer.sigmoid else "softmax_logits"
         if scores is not None:
-            job.parts.append(
-                Part(
-                    [scores] if bias is None else [scores, bias],
-                    lambda arrays: payloads.router_gates(
-                        layer.layer,
-                        arrays[0],
-                        kind,
-                        layer.top_k,
-                        correction_bias=arrays[1] if len(arrays) > 1 else None,
-                        token_shard=shard,
-                    ),
-                )
-            )
+            job.parts.append(_gates(layer, scores, choice, bias, shard))
         if counts is not None:
             job.parts.append(
                 Part(
@@ -502,11 +482,8 @@ class Monitor:
                 )
             )
 
-    def _sample_router_weights(self, job: Job) -> None:
-        job.parts.extend(self._router_weights.sample())
-
-    def _sample_spectrum(self, job: Job, layer: LayerSpectrum) -> None:
-        part = layer.sample(job.step)
+    def _sample_weights(self, job: Job, sample: Callable[..., Part | None], *given: int) -> None:
+        part = sample(*given)
         if part is not None:
             job.parts.append(part)
 
@@ -581,6 +558,32 @@ class Monitor:
 
     def _untold(self, reason: Exception) -> None:
         self._once.say("choice", f"{reason}: expert load and co-activation are not sent")
+
+
+def _gates(
+    layer: RouterLayer,
+    scores: torch.Tensor,
+    chosen: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    token_shard: int | None,
+) -> Part:
+    given = [tensor for tensor in (chosen, bias) if tensor is not None]
+
+    def build(arrays: list[np.ndarray]) -> ingest.Summary:
+        rest = iter(arrays[1:])
+        choice = next(rest) if chosen is not None else None
+        return payloads.router_gates(
+            layer.layer,
+            arrays[0],
+            layer.score_kind,
+            layer.top_k,
+            correction_bias=next(rest) if bias is not None else None,
+            token_shard=token_shard,
+            # Tokens without k experts (a capacity limit) cannot be told.
+            chosen=None if choice is None or (choice < 0).any() else choice,
+        )
+
+    return Part([scores, *given], build)
 
 
 def _is_whole(step: Any) -> bool:

@@ -64,6 +64,8 @@ class Job:
             self._on_device.append((name, kind))
             self._device_values.append(value.detach().reshape(()).double())
             return
+        if isinstance(value, torch.Tensor):
+            value = value.detach()
         try:
             self._scalars.append((name, float(value), kind))
         except (TypeError, ValueError, RuntimeError):

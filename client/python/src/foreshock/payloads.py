@@ -156,14 +156,17 @@ def router_gates(
     top_k: int = 0,
     correction_bias: Any = None,
     token_shard: int | None = None,
+    chosen: Any = None,
 ) -> ingest.Summary:
-    """`scores` [tokens, experts]; `kind`: softmax_logits, sigmoid_logits, softmax or sigmoid."""
+    """`scores` [tokens, experts]; `kind`: softmax_logits, sigmoid_logits, softmax or sigmoid;
+    `chosen` int32 [tokens, top_k]: absent: those of the largest scores."""
     return ingest.Summary(
         router_gates=ingest.RouterGates(
             layer=layer,
             scores=tensor(scores),
             score_kind=one_of("kind of scores", kind, SCORE_KINDS),
             top_k=top_k,
+            chosen=None if chosen is None else tensor(chosen),
             correction_bias=None if correction_bias is None else tensor(correction_bias),
             token_shard=token_shard,
         )

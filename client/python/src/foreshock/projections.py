@@ -8,6 +8,7 @@ from typing import Any, Sequence, Union
 import torch
 
 from foreshock import patterns
+from foreshock.sharding import Piece, Pieces, pieces_of, rows_of
 
 
 def find_weight(module: Any, name: str) -> torch.Tensor:
@@ -40,16 +41,22 @@ class Dense:
     head_dim: int
     transposed: bool
 
-    def read(self, heads: Sequence[int], optimizer: Any) -> torch.Tensor:
-        """[len(heads), r, d], a copy in the weight's own type."""
-        weight = master_of(find_weight(self.module, self.name), optimizer).detach()
-        if self.transposed:
-            weight = weight.t()
-        rows = self.rows.reshape(-1, self.head_dim)[list(heads)].reshape(-1).to(weight.device)
-        return weight.index_select(0, rows).reshape(len(heads), self.head_dim, -1)
+    def read(self, heads: Sequence[int], optimizer: Any, gather: bool = False) -> torch.Tensor:
+        """[len(heads), r, d], a copy in the weight's own type. Of a sharded weight d counts the
+        columns that this rank holds; `gather`: all ranks together read all of it."""
+        weight = master_of(self.parameter(), optimizer)
+        rows = self.rows_of(heads)
+        return rows_of(weight, rows, self.transposed, gather).unflatten(0, (len(heads), -1))
+
+    def rows_of(self, heads: Sequence[int]) -> torch.Tensor:
+        """Which rows of the parameter are those of the heads."""
+        return self.rows.reshape(-1, self.head_dim)[list(heads)].reshape(-1)
 
     def parameter(self) -> torch.Tensor:
         return find_weight(self.module, self.name)
+
+    def pieces(self) -> Pieces:
+        return pieces_of(self.parameter(), self.transposed)
 
 
 @dataclasses.dataclass
@@ -64,18 +71,38 @@ class LatentProduct:
     head_dim: int  # r, the part without rotary dimensions
     stride: int  # rows of `up` per head
 
-    def read(self, heads: Sequence[int], optimizer: Any) -> torch.Tensor:
+    def read(self, heads: Sequence[int], optimizer: Any, gather: bool = False) -> torch.Tensor:
         """[len(heads), r, d] float64: products are formed in double, so that windows subtract."""
-        up = master_of(find_weight(self.module, self.up), optimizer).detach()
-        down = master_of(find_weight(self.module, self.down), optimizer).detach()
-        by_head = up.reshape(-1, self.stride, up.shape[1])[list(heads), : self.head_dim].double()
+        up = master_of(self.parameter(), optimizer)
+        down = master_of(find_weight(self.module, self.down), optimizer)
+        by_head = rows_of(up, self.rows_of(heads), False, gather).double()
         gain = getattr(getattr(self.module, self.norm, None), "weight", None) if self.norm else None
         if isinstance(gain, torch.Tensor):
-            by_head = by_head * gain.detach().double()
-        return by_head @ down[: self.latent].double()
+            every = torch.arange(len(gain))
+            by_head = by_head * rows_of(gain[:, None], every, False, gather).double()[:, 0]
+        latent = rows_of(down, torch.arange(self.latent), False, gather).double()
+        return (by_head @ latent).unflatten(0, (len(heads), -1))
+
+    def rows_of(self, heads: Sequence[int]) -> torch.Tensor:
+        first = torch.tensor(list(heads)) * self.stride
+        return (first[:, None] + torch.arange(self.head_dim)).reshape(-1)
 
     def parameter(self) -> torch.Tensor:
         return find_weight(self.module, self.up)
+
+    def pieces(self) -> Pieces:
+        """A rank without all of `down`, or of the columns of `up`, can form no product."""
+        up, down = pieces_of(self.parameter(), False), pieces_of(self._down(), False)
+        held = []
+        for number, piece in enumerate(up.all):
+            other = down.all[number] if len(down.all) > 1 else down.all[0]
+            whole = other.rows == (0, self._down().shape[0])
+            whole = whole and piece.columns == (0, self.parameter().shape[1])
+            held.append(Piece(piece.rows if whole else (0, 0), other.columns))
+        return Pieces(tuple(held), up.me, up.first, up.mesh)
+
+    def _down(self) -> torch.Tensor:
+        return find_weight(self.module, self.down)
 
 
 Projection = Union[Dense, LatentProduct]

@@ -13,6 +13,8 @@ from foreshock.gram import balanced_grams
 from foreshock.packer import Part
 from foreshock.projections import find_weight, master_of
 from foreshock.sampling import Sampling, Spectra
+from foreshock.share import Share
+from foreshock.sharding import is_sharded, pieces_of, rows_of
 
 
 def spread(heads: int, count: int) -> list[int]:
@@ -26,44 +28,49 @@ class SpectrumSampler:
     """The attention layers in their turns."""
 
     def __init__(
-        self, layers: Sequence[AttentionLayer], spectra: Spectra, optimizer: Any, tensor_rank: int
+        self, layers: Sequence[LayerSpectrum], spectra: Spectra
     ) -> None:
-        samplers = [
-            LayerSpectrum(layer, spread(layer.heads, spectra.heads), optimizer, tensor_rank)
-            for layer in layers
-        ]
         # (offset of its turn in steps, layers) of each group that has layers
         self._groups = [
-            (group * spectra.every // spectra.groups, samplers[group :: spectra.groups])
-            for group in range(min(spectra.groups, len(samplers)))
+            (group * spectra.every // spectra.groups, layers[group :: spectra.groups])
+            for group in range(min(spectra.groups, len(layers)))
         ]
 
     def due(self, step: int, sampling: Sampling) -> Iterator[LayerSpectrum]:
-        """The layers whose turn it is."""
+        """The layers whose turn it is, and that this rank reads."""
         for offset, layers in self._groups:
             if sampling.due(sampling.spectra.every, step, offset):
-                yield from layers
+                yield from (layer for layer in layers if layer.reads)
 
 
 class LayerSpectrum:
     """Keeps the sampled heads' weights of the layer's last sample and subtracts from them."""
 
     def __init__(
-        self, layer: AttentionLayer, heads: list[int], optimizer: Any, tensor_rank: int
+        self, layer: AttentionLayer, heads: int, optimizer: Any, tensor_rank: int, sends: bool
     ) -> None:
+        """`heads`: how many are sampled, 0: all. `sends`: this rank sends what it reads."""
         self.layer = layer
+        held = layer.held
+        sampled = [held.heads[i] for i in spread(len(held.heads), heads)]
+        self.sends = sends and any(head in held.mine for head in sampled)
+        self.reads = self.sends or held.gathered
         self._first_head = layer.first_head(tensor_rank)
-        self._heads = heads
-        self._key_heads = [layer.key_head(head) for head in heads]
+        self._heads = sampled if held.gathered else [h for h in sampled if h in held.mine]
+        self._key_heads = [layer.key_head(head) for head in self._heads]
         self._optimizer = optimizer
         self._base: tuple[torch.Tensor, torch.Tensor] | None = None
         self._base_step = 0
 
     def sample(self, step: int) -> Part | None:
         """Grams of the window since the last sample; None for the first one."""
-        layer = self.layer
-        q = layer.q.read(self._heads, self._optimizer)
-        k = layer.k.read(sorted(set(self._key_heads)), self._optimizer)
+        layer, held = self.layer, self.layer.held
+        if is_sharded(layer.q.parameter()) != (held.mesh is not None):
+            raise ValueError("its weights were sharded after watch(); call watch() behind it")
+        q = layer.q.read(self._heads, self._optimizer, held.gathered)
+        k = layer.k.read(sorted(set(self._key_heads)), self._optimizer, held.gathered)
+        if not self.sends:
+            return None
         base, base_step = self._base, self._base_step
         self._base, self._base_step = (q, k), step
         if base is None or base[0].shape != q.shape or base[1].shape != k.shape:
@@ -72,6 +79,7 @@ class LayerSpectrum:
         grams = balanced_grams(base[0], q, by_head(base[1]), by_head(k))
         parameter = layer.q.parameter()
         master = master_of(parameter, self._optimizer)
+        begin, end = held.columns
 
         def build(arrays: list[np.ndarray]) -> Any:
             return payloads.qk_gram(
@@ -84,7 +92,7 @@ class LayerSpectrum:
                 base_step=base_step,
                 window_steps=step - base_step,
                 head_dim=layer.head_dim,
-                rows=(0, layer.hidden, layer.hidden),
+                rows=(begin, end - begin, layer.hidden),
                 weight_dtype=str(master.dtype).rpartition(".")[2],
                 fp32_master=master is not parameter and master.dtype == torch.float32,
             )
@@ -98,23 +106,45 @@ class LayerSpectrum:
         return k if index == list(range(k.shape[0])) else k[index]
 
 
-class RouterSampler:
-    def __init__(self, layers: Sequence[RouterLayer], optimizer: Any) -> None:
-        self._layers = layers
+class RouterWeights:
+    """The matrix of one router, as far as this rank reads it."""
+
+    def __init__(self, layer: RouterLayer, optimizer: Any, share: Share, gather: bool) -> None:
+        self.layer = layer
         self._optimizer = optimizer
+        pieces = pieces_of(self._parameter(), False)
+        rows = (0, layer.experts)
+        # Of a matrix that is cut between experts nothing can be added up.
+        cut = any(piece.rows != rows for piece in pieces.all)
+        self._gather = gather and cut
+        self._columns = (0, layer.hidden) if cut else pieces.mine.columns
+        first = pieces.me == 0 if cut else pieces.first
+        self.sends = share.sends_weights(pieces.mesh, first) and (gather or not cut)
+        if pieces.mesh is None:
+            self.sends = self.sends and share.tensor_first
+        self.reads = self.sends or self._gather
 
-    def sample(self) -> list[Part]:
-        return [self._part(layer) for layer in self._layers]
+    def _parameter(self) -> torch.Tensor:
+        return find_weight(self.layer.gate, self.layer.weight)
 
-    def _part(self, layer: RouterLayer) -> Part:
-        parameter = find_weight(layer.gate, "weight")
+    def sample(self) -> Part | None:
+        layer, parameter = self.layer, self._parameter()
         master = master_of(parameter, self._optimizer)
-        weights = master.detach().to(torch.float32, copy=True)
+        rows = rows_of(master, torch.arange(layer.experts), False, self._gather)
+        if not self.sends:
+            return None
+        weights = rows.float()
         dtype = str(master.dtype).rpartition(".")[2]
         is_master = master is not parameter and master.dtype == torch.float32
+        begin, end = self._columns
+        whole = (begin, end) == (0, layer.hidden)
         return Part(
             [weights],
             lambda arrays: payloads.router_weights(
-                layer.layer, arrays[0], weight_dtype=dtype, fp32_master=is_master
+                layer.layer,
+                arrays[0],
+                rows=None if whole else (begin, end - begin, layer.hidden),
+                weight_dtype=dtype,
+                fp32_master=is_master,
             ),
         )
