@@ -347,6 +347,73 @@ class Sampled(Case):
             self.assertEqual(list(self.scalars()[name]), [1])
             self.assertAlmostEqual(self.scalars()[name][1] / float(value), 1, places=5)
 
+    def test_how_far_a_step_moves_the_parameters(self):
+        model = Decoder()
+        monitor = self.watch(model, sampling={"gradients": {"every": 4}})
+        flat = lambda: torch.cat([p.detach().reshape(-1) for p in model.parameters()]).double()
+        expected = {}
+        for step in range(12):
+            before = flat()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.add_(torch.randn_like(p), alpha=0.01 * (step + 1))
+            expected[step] = [float(x.square().mean().sqrt()) for x in (flat() - before, before)]
+            monitor.step(step, skipped=step == 8)
+        got = self.scalars()
+        for name, place in (("update_rms", 0), ("param_rms", 1)):
+            self.assertEqual(list(got[name]), [4])  # of 0 and 8 there is nothing to compare
+            self.assertAlmostEqual(got[name][4] / expected[4][place], 1, places=6)
+
+    def test_a_sample_of_many_parameters_stands_for_all(self):
+        model = torch.nn.Sequential(*(torch.nn.Linear(n, 400) for n in (300, 700, 1200)))
+        scale = {id(p): 0.01 * (1 + i) for i, p in enumerate(model.parameters())}
+        monitor = self.watch(model, sampling={"gradients": {"every": 1}})
+        squares = count = 0.0
+        for step in range(2):
+            for p in model.parameters():
+                with torch.no_grad():
+                    change = torch.randn_like(p) * scale[id(p)]
+                    p.add_(change)
+                if step == 1:
+                    squares, count = squares + float(change.square().sum()), count + p.numel()
+            monitor.step(step)
+        self.assertAlmostEqual(self.scalars()["update_rms"][1] / math.sqrt(squares / count), 1,
+                               delta=4 / math.sqrt(2 * 65536))  # 4 sigma of a sample's rms
+
+    def test_the_optimizer_is_named_in_a_label(self):
+        model = Decoder()
+        for optimizer, expected in (
+                (torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
+                 "SGD(momentum=0.9, dampening=0, weight_decay=0)"),
+                (torch.optim.AdamW(model.parameters(), 0.1, betas=(0.9, 0.95), amsgrad=True),
+                 "AdamW(betas=(0.9, 0.95), eps=1e-08, weight_decay=0.01, amsgrad=True)")):
+            self.watch(model, optimizer, labels={"team": "x"})
+            labels = dict(self.records()[0].hello.labels)
+            os.remove(self.path)
+            self.assertEqual(labels["team"], "x")
+            name, _, settings = labels["optimizer"].partition("(")
+            wanted, _, rest = expected.partition("(")
+            self.assertEqual(name, wanted)
+            for setting in rest.rstrip(")").split(", "):
+                self.assertIn(setting, settings)
+        self.watch(model, optimizer, labels={"optimizer": "mine"})
+        self.assertEqual(dict(self.records()[0].hello.labels), {"optimizer": "mine"})
+
+    def test_forwards_without_gradients_beside_those_of_the_training(self):
+        """A rollout, old or reference log-probabilities of the policy itself."""
+        model = Decoder()
+        monitor = self.watch(model, sampling={"router": {"every": 1}})
+        with torch.no_grad():
+            model(batch(0)[0])
+        model(batch(1)[0])
+        monitor.step(0)
+        with torch.no_grad():
+            model(batch(2)[0])  # there is no other: reentrant checkpointing has only such
+        monitor.step(1)
+        sums = [np.frombuffer(load_.counts.data, "<i8").sum()
+                for _, load_ in self.summaries("router_load")]
+        self.assertEqual(sums, [4 * 12 * 2] * 4)
+
     def test_logits_that_the_model_hands_over(self):
         model = Decoder()
         monitor = self.watch(model, sampling={"logits": {"every": 2, "rows": 4}})

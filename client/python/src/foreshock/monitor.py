@@ -21,10 +21,9 @@ import numbers
 import os
 from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 
-import numpy as np
 import torch
 
-from foreshock import device, lifetime, listening, pairs, payloads
+from foreshock import device, lifetime, listening, payloads
 from foreshock.client import OUTCOMES, Client
 from foreshock.discovery import Found, discover
 from foreshock.gradients import GradientNorms, Norms
@@ -34,19 +33,21 @@ from foreshock.logits import LogitSamples
 from foreshock.packer import Job, Packer, Part
 from foreshock.recorder import Recorder
 from foreshock.reports import STEP_MAX, Scalar, check_name
-from foreshock.routers import RouterLayer
+from foreshock.router_parts import router_parts
 from foreshock.sampling import Sampling
 from foreshock.sampling import load as load_sampling
-from foreshock.share import Share
 from foreshock.sharding import coordinates_of, is_sharded
+from foreshock.share import Share
 from foreshock.sources import Sources
 from foreshock.stats import ClientStats
 from foreshock.taps import RouterTap
+from foreshock.updates import Updates, describe
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.weights import SpectrumSampler
 
 __all__ = ["Monitor", "MonitorStats", "Sampling", "watch"]
 
+LABELS_MAX = 32  # the contract's
 SILENT_STEPS = 3  # after so many sampled steps without a router's forward something is said
 # What a scalar is, besides its value.
 _LAST = Scalar(0.0)
@@ -130,7 +131,7 @@ def watch(
         rank=rank,
         world_size=world_size,
         coordinates=coordinates,
-        labels=labels,
+        labels=_with_optimizer(labels or {}, optimizer),
         resume_step=resume_step,
         model=found.shape,
     )
@@ -176,6 +177,13 @@ def _chunks(model: Any) -> list[torch.nn.Module]:
     return chunks
 
 
+def _with_optimizer(labels: Mapping[str, str], optimizer: Any) -> dict[str, str]:
+    """The optimizer as a label of its own, unless one is given or the contract's 32 are used up."""
+    described = describe(optimizer)
+    room = len(labels) < LABELS_MAX and described
+    return {**({"optimizer": described} if room else {}), **labels}
+
+
 def _coordinates_of_meshes(chunks: Sequence[torch.nn.Module]) -> dict[str, int] | None:
     sharded = (p for chunk in chunks for p in chunk.parameters() if is_sharded(p))
     first = next(sharded, None)
@@ -218,6 +226,7 @@ class Monitor:
         self._spectra = SpectrumSampler(sources.spectra, sampling.spectra)
         self._matrices = [matrix for matrix in sources.matrices if matrix.reads]
         self._gradients = GradientNorms(chunks, found, sources.gather)
+        self._updates = Updates(chunks, optimizer)
         self._logits = LogitSamples(sampling.logits.rows)
         self._taps = [
             RouterTap(layer, sampling.router.tokens, self._failed, self._untold)
@@ -415,6 +424,9 @@ class Monitor:
         norms, self._norms = self._norms, None
         if sampling.due(sampling.gradients.every, step):
             self._tier("gradients", self._sample_gradients, job, norms, grad_norm)
+            self._tier("updates", self._take, job, self._updates.take, step, job.skipped)
+        if sampling.due(sampling.gradients.every, step + 1):
+            self._tier("updates", self._updates.keep, step)
         if self._listened:
             self._listened = False
             self._notice_silence()
@@ -423,9 +435,9 @@ class Monitor:
         if sampling.due(sampling.router.weights_every, step):
             for matrix in self._matrices:
                 what = f"weights of {matrix.layer.path}"
-                self._tier(what, self._sample_weights, job, matrix.sample)
+                self._tier(what, self._take, job, matrix.sample)
         for layer in self._spectra.due(step, sampling):
-            self._tier(layer.layer.path, self._sample_weights, job, layer.sample, step)
+            self._tier(layer.layer.path, self._take, job, layer.sample, step)
         if not self._logits.empty():
             self._tier("logits", self._sample_logits, job)
 
@@ -456,33 +468,12 @@ class Monitor:
 
     def _sample_router(self, job: Job, tap: RouterTap) -> None:
         # Taken in any case: it may have listened too early.
-        scores, choice, counts, bias = tap.take()
-        chosen = tap.take_choices()
-        sampling, layer, shard = self._sampling, tap.layer, self._share.token_shard
-        if chosen and sampling.due(sampling.router.coactivation_every, job.step):
-            job.parts.append(
-                Part(
-                    chosen,
-                    lambda arrays: payloads.router_coactivation(
-                        layer.layer, *pairs.count(arrays, layer.experts), token_shard=shard
-                    ),
-                )
-            )
-        if not sampling.due(sampling.router.every, job.step):
-            return
-        if scores is not None:
-            job.parts.append(_gates(layer, scores, choice, bias, shard))
-        if counts is not None:
-            job.parts.append(
-                Part(
-                    [counts],
-                    lambda arrays: payloads.router_load(
-                        layer.layer, arrays[0], token_shard=shard
-                    ),
-                )
-            )
+        taken, router = tap.take(), self._sampling.router
+        gates = self._sampling.due(router.every, job.step)
+        paired = self._sampling.due(router.coactivation_every, job.step)
+        job.parts.extend(router_parts(tap.layer, taken, gates, paired, self._share.token_shard))
 
-    def _sample_weights(self, job: Job, sample: Callable[..., Part | None], *given: int) -> None:
+    def _take(self, job: Job, sample: Callable[..., Part | None], *given: Any) -> None:
         part = sample(*given)
         if part is not None:
             job.parts.append(part)
@@ -558,32 +549,6 @@ class Monitor:
 
     def _untold(self, reason: Exception) -> None:
         self._once.say("choice", f"{reason}: expert load and co-activation are not sent")
-
-
-def _gates(
-    layer: RouterLayer,
-    scores: torch.Tensor,
-    chosen: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    token_shard: int | None,
-) -> Part:
-    given = [tensor for tensor in (chosen, bias) if tensor is not None]
-
-    def build(arrays: list[np.ndarray]) -> ingest.Summary:
-        rest = iter(arrays[1:])
-        choice = next(rest) if chosen is not None else None
-        return payloads.router_gates(
-            layer.layer,
-            arrays[0],
-            layer.score_kind,
-            layer.top_k,
-            correction_bias=next(rest) if bias is not None else None,
-            token_shard=token_shard,
-            # Tokens without k experts (a capacity limit) cannot be told.
-            chosen=None if choice is None or (choice < 0).any() else choice,
-        )
-
-    return Part([scores, *given], build)
 
 
 def _is_whole(step: Any) -> bool:

@@ -26,7 +26,7 @@ from foreshock.v1 import ingest_pb2 as ingest
 JOBS_MAX = 1024
 BYTES_MAX = 256 << 20  # of sampled tensors that wait for their copy
 
-Made = Union[ingest.Summary, Mapping[str, float], None]
+Made = Union[ingest.Summary, Mapping[str, Union[float, Scalar]], None]
 
 
 @dataclasses.dataclass
@@ -93,7 +93,10 @@ class Job:
                 if isinstance(made, ingest.Summary):
                     summaries.append(made)
                 elif made is not None:
-                    scalars.extend((name, Scalar(value)) for name, value in made.items())
+                    scalars.extend(
+                        (name, value if isinstance(value, Scalar) else Scalar(value))
+                        for name, value in made.items()
+                    )
             except Exception as error:
                 failure = error
         if self._on_device:
