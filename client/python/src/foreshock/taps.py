@@ -117,10 +117,11 @@ class RouterTap:
         scores = self.layer.scores(tokens, output, rows)
         if scores is None:
             return
-        stash.scores.append(scores)
+        # Copied at once: a compiled graph uses the memory of its intermediate values again.
+        stash.scores.append(scores.clone())
         stash.sampled += scores.shape[0]
         if chosen is not None and self.layer.tells_choice:
-            stash.chosen.append(chosen[rows].int())
+            stash.chosen.append(chosen[rows].to(torch.int32, copy=True))
 
     def _look_at_choice(
         self, stash: _Stash, output: list[Any], tokens: int
@@ -138,7 +139,7 @@ class RouterTap:
         if self.paired:
             # Only narrowed here: pairs are counted on the packer's thread.
             narrow = torch.int16 if self.layer.experts <= 1 << 15 else torch.int32
-            stash.choices.append(index.to(narrow))
+            stash.choices.append(index.to(narrow, copy=True))
         return index
 
 
