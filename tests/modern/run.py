@@ -29,6 +29,7 @@ TEST_SECONDS = 600
 # here: the tests of the fault lab, which train for minutes and try the lab more than the client.
 TESTS = [
     ("modern/torch_test.py",),
+    ("modern/trainers_test.py", "bin/foreshockd"),
     ("modern/sharded_test.py", "bin/foreshockd"),
     ("modern/families_test.py",),
     ("python/client_test.py",),

@@ -124,7 +124,8 @@ class Lightning(Case):
         """The calls of Trainer.fit with gradient accumulation of 2 and a validation."""
         module = standins.Decoder()
         optimizer = torch.optim.AdamW(module.parameters(), 1e-3)
-        trainer = types.SimpleNamespace(global_step=0, optimizers=[optimizer])
+        trainer = types.SimpleNamespace(global_step=0, optimizers=[optimizer],
+                                        callback_metrics={"train/accuracy": torch.tensor(0.5)})
         callback.on_train_start(trainer, module)
         for index in range(2 * steps):
             loss = module(standins.batch(index)[0]).square().mean()
@@ -152,6 +153,7 @@ class Lightning(Case):
         for r in reports:
             self.assertIn("loss", r.values)
             self.assertIn("grad_norm_k", r.values)
+            self.assertEqual(r.values["accuracy"], 0.5)
             loads = [s.router_load for s in r.report.summaries if s.HasField("router_load")]
             self.assertEqual([sum(memoryview(x.counts.data).cast("q")) for x in loads],
                              [2 * 4 * 12 * 2] * 2)

@@ -41,7 +41,7 @@ from foreshock.share import Share
 from foreshock.sources import Sources
 from foreshock.stats import ClientStats
 from foreshock.taps import RouterTap
-from foreshock.updates import Updates, describe
+from foreshock.updates import Updates, before_step, describe
 from foreshock.v1 import ingest_pb2 as ingest
 from foreshock.weights import SpectrumSampler
 
@@ -227,6 +227,7 @@ class Monitor:
         self._matrices = [matrix for matrix in sources.matrices if matrix.reads]
         self._gradients = GradientNorms(chunks, found, sources.gather)
         self._updates = Updates(chunks, optimizer)
+        self._pre_step = before_step(optimizer, self._before_optimizer_step)
         self._logits = LogitSamples(sampling.logits.rows)
         self._taps = [
             RouterTap(layer, sampling.router.tokens, self._failed, self._untold)
@@ -272,8 +273,9 @@ class Monitor:
             self._failed("step", error)
 
     def gradients(self) -> None:
-        """Measures the gradients of the step in progress; optional. Call it after backward and
-        before clipping or zero_grad where a loop clears gradients before `step` is called."""
+        """Measures the gradients of the step in progress; optional. Where the optimizer is known
+        and has hooks (torch 2) that is done before its step. Else call it after backward and before
+        zero_grad, if the loop clears gradients before `step` is called."""
         if self._closed or not self._alive.here():
             return
         try:
@@ -361,8 +363,9 @@ class Monitor:
             return False
         self._closed = True
         self._alive.release()
-        for tap in self._taps:
-            tap.remove()
+        for handle in (*self._taps, self._pre_step):
+            if handle is not None:
+                handle.remove()
         left = self._packer.close(timeout)
         return all([sink.close(outcome, left) for sink in self._sinks])
 
@@ -376,6 +379,10 @@ class Monitor:
         raise TypeError("a foreshock.Monitor belongs to its process; call watch() in each")
 
     # Inside.
+
+    def _before_optimizer_step(self) -> None:
+        if self._norms is None:
+            self.gradients()
 
     def _step(
         self,

@@ -7,7 +7,8 @@ masters are read where the optimizer keeps them, since in bfloat16 most updates 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import weakref
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import torch
@@ -61,14 +62,38 @@ def _rms(arrays: list[np.ndarray]) -> dict[str, Scalar]:
     }
 
 
+def innermost(optimizer: Any) -> Any:
+    """Without what accelerate, DeepSpeed or Megatron put around it."""
+    while hasattr(getattr(optimizer, "optimizer", None), "param_groups"):
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
+def before_step(optimizer: Any, method: Callable[[], None]) -> Any:
+    """Has `method` of an object called before each step of the optimizer, as long as the object
+    lives; returns what has a `remove`, or None where the optimizer knows no such hooks."""
+    register = getattr(innermost(optimizer), "register_step_pre_hook", None)  # torch 2.0
+    if register is None:
+        return None
+    weak = weakref.WeakMethod(method)
+
+    def hook(*unused: Any) -> None:
+        # A compiled step is left alone: looking at its gradients would break its graph.
+        if not (hasattr(torch, "compiler") and torch.compiler.is_compiling()):
+            alive = weak()
+            if alive is not None:
+                alive()
+
+    return register(hook)
+
+
 def describe(optimizer: Any) -> str:
     """Its name and what it was set to, without the learning rate: "AdamW(betas=(0.9, 0.95), ...)".
     Empty: there is none."""
     groups = getattr(optimizer, "param_groups", None)
     if not groups:
         return ""
-    while hasattr(optimizer, "optimizer") and hasattr(optimizer.optimizer, "param_groups"):
-        optimizer = optimizer.optimizer  # accelerate's, Lightning's
+    optimizer = innermost(optimizer)
     left_out = ("params", "lr", "initial_lr")
     settings = ", ".join(
         f"{name}={value!r}" for name, value in groups[0].items()

@@ -1,17 +1,18 @@
-"""A TrainerCallback for Hugging Face's Trainer.
+"""A TrainerCallback for Hugging Face's Trainer and for what is made from it, TRL's trainers too.
 
     from foreshock.integrations.huggingface import ForeshockCallback
     Trainer(..., callbacks=[ForeshockCallback(run="exp-42")])
 
 A step is the Trainer's `global_step`. What the Trainer logs for a step comes after its on_step_end,
-so the step is told when the next one begins; with logging_steps=1 every step has its loss. Not run
-against the real library: tested against the documented order of calls.
+so the step is told when the next one begins; with logging_steps=1 every step has its loss. All
+numbers that are logged are sent, rewards and KL of TRL among them (foreshock.integrations.logged).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from foreshock.integrations import logged
 from foreshock.monitor import Monitor, watch
 
 try:
@@ -19,7 +20,8 @@ try:
 except ImportError:
     TrainerCallback = object
 
-LOG_NAMES = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "lr"}
+EVALUATION = "eval_"  # what the names of evaluation metrics begin with
+SUMMARY = "train_runtime"  # is logged once, behind the last step, with means over all steps
 
 
 class ForeshockCallback(TrainerCallback):
@@ -29,7 +31,7 @@ class ForeshockCallback(TrainerCallback):
         self.monitor: Monitor | None = None
         self._options = watch_options
         self._pending: int | None = None  # a step that is done and not told yet
-        self._logged: dict[str, float] = {}
+        self._logged: dict[str, Any] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         self.monitor = watch(
@@ -52,17 +54,21 @@ class ForeshockCallback(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any
     ) -> None:
-        for name, value in (logs or {}).items():
-            if name in LOG_NAMES and isinstance(value, (int, float)):
-                self._logged[LOG_NAMES[name]] = float(value)
+        if not logs or SUMMARY in logs:
+            return
+        own = {name: value for name, value in logs.items() if not name.startswith(EVALUATION)}
+        self._logged.update(logged.scalars(own))
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any
     ) -> None:
-        loss = (metrics or {}).get("eval_loss")
-        if self.monitor is not None and loss is not None:
+        found = logged.scalars({
+            name[len(EVALUATION):]: value for name, value in (metrics or {}).items()
+            if name.startswith(EVALUATION)
+        })  # fmt: skip
+        if self.monitor is not None and found:
             with self.monitor.eval():
-                self.monitor.step(state.global_step, loss=loss)
+                self.monitor.step(state.global_step, **found)
 
     def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         if self.monitor is not None:
