@@ -24,8 +24,10 @@ Contest::Contest(const AlertsView& view) : view_(view), entries_(view.signatures
                           ? !entry.evidence.empty()
                           : Holds(signature.when, view, signature.window_steps);
     if (!entry.candidate) continue;
-    for (const Term& term : signature.score) {
-      if (!Holds(term.when, view, signature.window_steps)) continue;
+    for (size_t t = 0; t < signature.score.size(); ++t) {
+      const Term& term = signature.score[t];
+      const bool shown = term.points > 0 && view.signatures[i].Shown(t);
+      if (!shown && !Holds(term.when, view, signature.window_steps)) continue;
       entry.points += term.points;
       if (term.points > 0) PresentAlerts(term.when, view, signature.window_steps, &entry.evidence);
     }

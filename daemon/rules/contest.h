@@ -4,8 +4,9 @@
 //   const Contest contest(view);
 //   if (contest.Better(i).has_value()) return;  // that one is told instead
 //
-// Only signatures with a `score` compete. One accounts for the alerts that its `when`, its
-// confirmations and its positive terms name, and for those that it `explains`. Another one is
+// While an alert fires, what has spoken for it goes on to count: evidence that ends does not unmake
+// the episode. Only signatures with a `score` compete. One accounts for the alerts that its `when`,
+// its confirmations and its positive terms name, and for those that it `explains`. Another one is
 // better only if it accounts for every alert that speaks for this one: what nobody else explains is
 // told.
 #pragma once

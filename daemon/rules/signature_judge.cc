@@ -133,8 +133,16 @@ bool SignatureJudge::Judge(const AlertsView& view, const Contest& contest, size_
     last_resolved_ = view.step;
     return true;
   }
+  NoteTerms(view);
   const bool raised = Confirm(view);
   return Collect(view) || raised;
+}
+
+void SignatureJudge::NoteTerms(const AlertsView& view) {
+  shown_.resize(signature_->score.size());
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    shown_[i] = shown_[i] || Holds(signature_->score[i].when, view, signature_->window_steps);
+  }
 }
 
 void SignatureJudge::Start(const AlertsView& view) {
@@ -155,6 +163,8 @@ void SignatureJudge::Start(const AlertsView& view) {
   confidence_ = signature_->confidence;
   held_step_ = view.step;
   since_.reset();
+  shown_.clear();
+  NoteTerms(view);
   Confirm(view);
   Collect(view);
 }
@@ -190,14 +200,14 @@ std::string SignatureJudge::Describe(const AlertsView& view, v1::Alert* out) con
 
 void SignatureJudge::SaveState(base::Archive* archive) {
   AlertState state{.base_step = alert_.base_step, .ranks = alert_.ranks};
-  archive->Take(&state, &severity_, &confidence_, &evidence_, &movers_, &limit_);
+  archive->Take(&state, &severity_, &confidence_, &evidence_, &shown_, &movers_, &limit_);
 }
 
 bool SignatureJudge::Restore(const v1::Alert& alert, base::Archive* stored, bool replayed) {
   AlertState state;
   Movers movers;
   RateLimit limit;
-  stored->Take(&state, &severity_, &confidence_, &evidence_, &movers, &limit);
+  stored->Take(&state, &severity_, &confidence_, &evidence_, &shown_, &movers, &limit);
   if (!stored->AtEnd()) {
     Silence();
     return false;

@@ -41,6 +41,8 @@ class SignatureJudge {
   const std::string& severity() const { return severity_; }
   const std::string& confidence() const { return confidence_; }
   std::optional<int64_t> last_resolved() const { return last_resolved_; }
+  // Whether this term of the score has held since the alert began.
+  bool Shown(size_t term) const { return alert_.active && term < shown_.size() && shown_[term]; }
 
   // Evidence, value, baseline and place, from the alerts that support it: of Movers::First. Returns
   // the MeasureText of that value.
@@ -55,7 +57,7 @@ class SignatureJudge {
   bool Restore(const v1::Alert& alert, base::Archive* stored, bool replayed);
   template <typename A>
   void serialize(A& archive) {
-    archive(alert_, limit_, severity_, confidence_, evidence_, movers_, since_, samples_since_,
+    archive(alert_, limit_, severity_, confidence_, evidence_, shown_, movers_, since_, samples_since_,
             waited_samples_, held_step_, last_resolved_);
   }
 
@@ -67,6 +69,7 @@ class SignatureJudge {
   void Start(const AlertsView& view);
   bool Confirm(const AlertsView& view);
   bool Collect(const AlertsView& view);
+  void NoteTerms(const AlertsView& view);
   std::vector<AlertRef> Present(const AlertsView& view) const;
 
   std::shared_ptr<const Signature> signature_;
@@ -76,6 +79,7 @@ class SignatureJudge {
   std::string confidence_;
   std::vector<bool> evidence_;    // which alerts of signature.evidence and .against fire
   Movers movers_;                 // of them, since the alert began
+  std::vector<bool> shown_;       // which terms of the score have held since it began
   std::optional<int64_t> since_;  // all but `for` and `wait` holds since
   int64_t samples_since_ = 0;     // of the alerts that make it hold
   int64_t waited_samples_ = 0;

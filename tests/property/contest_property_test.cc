@@ -133,8 +133,8 @@ class Course : public TestRun {
   std::set<size_t> told_;
 };
 
-// Which names break the law that no alert hides another: with points, not told, and no name is told
-// that accounts for the same and has as many points.
+// Which names break the law that no alert hides another: with points, not told, and no other one
+// accounts for the same that has as many points, or fires and had them.
 std::vector<size_t> Hidden(const std::vector<RandomName>& names, const std::set<int>& firing,
                            const std::set<size_t>& told) {
   std::vector<size_t> hidden;
@@ -142,8 +142,9 @@ std::vector<size_t> Hidden(const std::vector<RandomName>& names, const std::set<
     if (told.contains(i) || !names[i].Candidate(firing) || names[i].Points(firing) < 1) continue;
     const std::set<int> evidence = names[i].Evidence(firing);
     const bool instead = std::any_of(names.begin(), names.end(), [&](const RandomName& other) {
+      const bool fires = told.contains(static_cast<size_t>(&other - names.data()));
       return &other != &names[i] && other.Candidate(firing) && other.AccountsFor(evidence) &&
-             other.Points(firing) >= names[i].Points(firing);
+             (fires || other.Points(firing) >= names[i].Points(firing));
     });
     if (!instead) hidden.push_back(i);
   }
@@ -158,6 +159,8 @@ TEST(ContestPropertyTest, NoAlertHidesAnother) {
     Course course(RulesText(names));
     for (int step = 0; step < 20; ++step) {
       const std::set<int> firing = Draw(&random, 0.4);
+      course.Next(firing);
+      // A name that ends at a step makes room at the next one.
       const std::set<size_t> told = course.Next(firing);
       EXPECT_TRUE(Hidden(names, firing, told).empty()) << "seed " << seed << " step " << step;
       told_beside += told.size() > 1 ? 1 : 0;
@@ -166,7 +169,7 @@ TEST(ContestPropertyTest, NoAlertHidesAnother) {
   EXPECT_GT(told_beside, 100);
 }
 
-// Whatever fired first: the best name of what fires now is told.
+// Whatever fired first: the best name of what fires now is told, or one that fires accounts for it.
 TEST(ContestPropertyTest, TheBestNameIsToldWhateverCameBefore) {
   for (int seed = 0; seed < 200; ++seed) {
     std::mt19937 random(1000 + seed);
@@ -178,16 +181,20 @@ TEST(ContestPropertyTest, TheBestNameIsToldWhateverCameBefore) {
       if (best == names.size() || names[i].Points(firing) > names[best].Points(firing)) best = i;
     }
     Course straight(RulesText(names));
-    Course late(RulesText(names));
-    for (int step = 0; step < 10; ++step) late.Next(Draw(&random, 0.4));
     const std::set<size_t> told = straight.Next(firing);
-    const std::set<size_t> told_late = late.Next(firing);
     if (best == names.size()) {
       EXPECT_TRUE(told.empty()) << "seed " << seed;
       continue;
     }
     EXPECT_TRUE(told.contains(best)) << "seed " << seed;
-    EXPECT_TRUE(told_late.contains(best)) << "seed " << seed;
+    Course late(RulesText(names));
+    for (int step = 0; step < 10; ++step) late.Next(Draw(&random, 0.4));
+    const std::set<size_t> told_late = late.Next(firing);
+    const std::set<int> evidence = names[best].Evidence(firing);
+    EXPECT_TRUE(
+        std::any_of(told_late.begin(), told_late.end(),
+                    [&](size_t name) { return name == best || names[name].AccountsFor(evidence); }))
+        << "seed " << seed;
   }
 }
 

@@ -175,7 +175,7 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   uint32_t version = 0;
   base::Archive(memory).Take(&version);
-  EXPECT_EQ(version, 6u);
+  EXPECT_EQ(version, 7u);
   EXPECT_EQ(memory.size(), 31015u);
   EXPECT_EQ(base::StableHash(memory), 8678626773121835319u);
 }

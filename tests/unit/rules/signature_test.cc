@@ -203,6 +203,15 @@ TEST(SignatureTest, ALeadOfTwoPointsEndsTheOlderName) {
   }
 }
 
+TEST(SignatureTest, WhatHasSpokenForANameThatFiresGoesOnToCount) {
+  SignatureRun run(
+      Set(Signature("strong", "when: {any: [a, b]}, score: [{if: b, points: 3}], explains: [a]") +
+          Name("weak", "a", 2)));
+  run.Play({"ab", "a", "a", "", "a"});
+  EXPECT_THAT(run.Said(), ElementsAre("0 strong firing", "1 strong firing", "3 strong resolved",
+                                      "4 weak firing"));
+}
+
 TEST(SignatureTest, OfEqualNamesTheFirstIsToldAndNamesTheOther) {
   SignatureRun run(Set(Name("first", "a", 2) + Name("second", "a", 2)));
   run.Play({"a"});
