@@ -30,7 +30,7 @@ namespace foreshock::rules {
 
 // Of the form of the state that is stored with an alert. An alert whose state has another form ends
 // at a restart, and begins again if its condition still holds.
-inline constexpr uint32_t kAlertStateVersion = 2;
+inline constexpr uint32_t kAlertStateVersion = 3;
 
 // Equal for a rule or signature and the same one after a restart or reload.
 template <typename T>

@@ -57,8 +57,8 @@ class SignatureJudge {
   bool Restore(const v1::Alert& alert, base::Archive* stored, bool replayed);
   template <typename A>
   void serialize(A& archive) {
-    archive(alert_, limit_, severity_, confidence_, evidence_, shown_, movers_, since_, samples_since_,
-            waited_samples_, held_step_, last_resolved_);
+    archive(alert_, limit_, severity_, confidence_, evidence_, shown_, movers_, since_,
+            samples_since_, waited_samples_, held_step_, last_resolved_);
   }
 
  private:

@@ -44,6 +44,7 @@ TESTS = [
     ("python/routing_test.py",),
     ("python/sharding_test.py",),
     ("python/gram_test.py",),
+    ("python/pace_test.py",),
 ]
 
 

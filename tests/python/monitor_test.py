@@ -97,6 +97,22 @@ class Sampled(Case):
         self.assertEqual(scalars["lr"][3], 1e-2)
         self.assertEqual(scalars["tokens"][3], 48)
 
+    def test_by_default_a_young_run_samples_weights_five_times_as_often_as_announced(self):
+        self.train(35)
+        grams = [(step, g.layer, g.base_step) for step, g in self.summaries("qk_gram")]
+        self.assertEqual(grams, [(10, 0, 0), (12, 1, 2), (20, 0, 10), (22, 1, 12), (30, 0, 20),
+                                 (32, 1, 22)])
+        self.assertEqual(sorted({s for s, _ in self.summaries("router_weights")}), [0, 10, 20, 30])
+        self.assertEqual({p.every_steps for p in self.records()[0].hello.plan}, {5, 50})
+
+    def test_without_a_budget_the_table_holds(self):
+        self.train(64, sampling={"budget": 0})
+        self.assertEqual([step for step, _ in self.summaries("qk_gram")], [50, 62])
+
+    def test_ranks_that_may_share_layers_keep_to_the_table(self):
+        self.train(64, coordinates={"tensor": 0}, rank=0, world_size=2, launch_id="l")
+        self.assertEqual([step for step, _ in self.summaries("qk_gram")], [50, 62])
+
     def test_the_plan_says_what_is_sent(self):
         self.train(1, sampling={"spectra": {"every": 10, "groups": 2}})
         hello = self.records()[0].hello

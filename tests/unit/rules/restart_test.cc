@@ -176,8 +176,8 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   uint32_t version = 0;
   base::Archive(memory).Take(&version);
   EXPECT_EQ(version, 7u);
-  EXPECT_EQ(memory.size(), 31015u);
-  EXPECT_EQ(base::StableHash(memory), 8678626773121835319u);
+  EXPECT_EQ(memory.size(), 31043u);
+  EXPECT_EQ(base::StableHash(memory), 18408737797535270588u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

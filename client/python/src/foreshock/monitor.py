@@ -30,6 +30,7 @@ from foreshock.gradients import GradientNorms, Norms
 from foreshock.identity import make_hello
 from foreshock.log import Once, logger
 from foreshock.logits import LogitSamples
+from foreshock.pace import Pace
 from foreshock.packer import Job, Packer, Part
 from foreshock.recorder import Recorder
 from foreshock.reports import STEP_MAX, Scalar, check_name
@@ -124,8 +125,10 @@ def watch(
     whole = chunks[0] if len(chunks) == 1 else torch.nn.ModuleList(chunks)
     found = discover(whole, tuple(patterns or ()), gather)
     _warn_of_gaps(found, chosen, type(chunks[0]).__name__)
-    if coordinates is None and not os.environ.get("FORESHOCK_COORDINATES"):
+    own_steps = coordinates is None and not os.environ.get("FORESHOCK_COORDINATES")
+    if own_steps:
         coordinates = _coordinates_of_meshes(chunks)
+        own_steps = coordinates is None
     options: dict[str, Any] = dict(
         launch_id=launch_id,
         rank=rank,
@@ -150,7 +153,7 @@ def watch(
         sinks.append(recorder)
     if recorder is None or server is not None:
         sinks.insert(0, Client(run, server, **options, **client_options))
-    return Monitor(chunks, optimizer, found, chosen, sources, sinks, resume_step, strict)
+    return Monitor(chunks, optimizer, found, chosen, sources, sinks, resume_step, strict, own_steps)
 
 
 def _warn_of_gaps(found: Found, chosen: Sampling, model: str) -> None:
@@ -203,7 +206,10 @@ class Monitor:
         sinks: Sequence[Union[Client, Recorder]],
         resume_step: int | None,
         strict: bool,
+        own_steps: bool,
     ) -> None:
+        """`own_steps`: no other rank holds a part of the same layers, so this one may choose when
+        it samples them."""
         self.found = found
         self._optimizer = optimizer
         self._sampling = sampling
@@ -224,6 +230,7 @@ class Monitor:
         self._share = share = sources.share
         self._first_heads = {a.layer: a.first_head(tensor) for a in found.attention}
         self._spectra = SpectrumSampler(sources.spectra, sampling.spectra)
+        self._pace = Pace(sampling.spectra.every, sampling.weights_budget if own_steps else 0.0)
         self._matrices = [matrix for matrix in sources.matrices if matrix.reads]
         self._gradients = GradientNorms(chunks, found, sources.gather)
         self._updates = Updates(chunks, optimizer)
@@ -439,14 +446,26 @@ class Monitor:
             self._notice_silence()
             for tap in self._taps:
                 self._tier(tap.layer.path, self._sample_router, job, tap)
-        if sampling.due(sampling.router.weights_every, step):
-            for matrix in self._matrices:
-                what = f"weights of {matrix.layer.path}"
-                self._tier(what, self._take, job, matrix.sample)
-        for layer in self._spectra.due(step, sampling):
-            self._tier(layer.layer.path, self._take, job, layer.sample, step)
+        self._sample_weights(job)
         if not self._logits.empty():
             self._tier("logits", self._sample_logits, job)
+
+    def _sample_weights(self, job: Job) -> None:
+        sampling, step, pace = self._sampling, job.step, self._pace
+        router_every = sampling.router.weights_every
+        if router_every == sampling.spectra.every:
+            router_every = pace.every
+        if sampling.due(router_every, step):
+            with pace.cost():
+                for matrix in self._matrices:
+                    what = f"weights of {matrix.layer.path}"
+                    self._tier(what, self._take, job, matrix.sample)
+        for layer in self._spectra.due(step, sampling, pace.every):
+            with pace.cost():
+                self._tier(layer.layer.path, self._take, job, layer.sample, step)
+        if pace.tick():
+            logger.info("weights are sampled every %d steps from now on: they took more than the "
+                        "budget of %g %% of the step time", pace.every, sampling.budget)  # fmt: skip
 
     def _notice_silence(self) -> None:
         heard = [tap.heard for tap in self._taps]

@@ -8,6 +8,11 @@
     spectra:   {every: 50, heads: 4, groups: 4}  # the dear part
     logits:    {every: 10, rows: 16}             # of what Monitor.attention() is given
     phase: 0
+    budget: 0.5                                  # percent of the step time, for weights
+
+With a budget, weights are sampled up to five times as often as `spectra.every` and
+`router.weights_every` say, as far as it reaches (foreshock.pace). Another `spectra.every` than the
+default is kept as it is, and so is everything with `budget: 0`.
 """
 
 from __future__ import annotations
@@ -56,6 +61,12 @@ class Sampling:
     spectra: Spectra = Spectra()
     logits: Logits = Logits()
     phase: int = 0  # added to every phase below
+    budget: float = 0.5  # percent of the step time that samples of weights may take
+
+    @property
+    def weights_budget(self) -> float:
+        """Percent; 0 where the cadence is given."""
+        return self.budget if self.spectra.every == Spectra.every else 0.0
 
     def due(self, every: int, step: int, offset: int = 0) -> bool:
         return every > 0 and step % every == (self.phase + offset) % every
@@ -92,6 +103,11 @@ def _read(kind: Any, given: Any, where: str) -> Any:
         at = f"{where}.{key}"
         if dataclasses.is_dataclass(default):
             values[key] = _read(type(default), value, at)
+            continue
+        if isinstance(default, float):
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 100:
+                raise ValueError(f"{at} is {value!r}; allowed: a number of percent, 0 to 100")
+            values[key] = float(value)
             continue
         low = _AT_LEAST.get(key, 0)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:

@@ -30,16 +30,15 @@ class SpectrumSampler:
     def __init__(
         self, layers: Sequence[LayerSpectrum], spectra: Spectra
     ) -> None:
-        # (offset of its turn in steps, layers) of each group that has layers
+        self._turns = spectra.groups
         self._groups = [
-            (group * spectra.every // spectra.groups, layers[group :: spectra.groups])
-            for group in range(min(spectra.groups, len(layers)))
+            layers[group :: spectra.groups] for group in range(min(spectra.groups, len(layers)))
         ]
 
-    def due(self, step: int, sampling: Sampling) -> Iterator[LayerSpectrum]:
-        """The layers whose turn it is, and that this rank reads."""
-        for offset, layers in self._groups:
-            if sampling.due(sampling.spectra.every, step, offset):
+    def due(self, step: int, sampling: Sampling, every: int) -> Iterator[LayerSpectrum]:
+        """The layers whose turn it is within `every` steps, and that this rank reads."""
+        for group, layers in enumerate(self._groups):
+            if sampling.due(every, step, group * every // self._turns):
                 yield from (layer for layer in layers if layer.reads)
 
 
