@@ -18,7 +18,7 @@ namespace {
 
 // Of the fields and their meaning; another number makes a restart judge from the start once. The
 // bytes are held by RestartTest.TheFormOfTheMemoryHasAVersion.
-constexpr uint32_t kMemoryVersion = 7;
+constexpr uint32_t kMemoryVersion = 8;
 constexpr uint32_t kReplacedVersion = 1;
 
 void TakeJudge(RuleJudge* judge, base::Archive* archive) { judge->Fields(archive); }

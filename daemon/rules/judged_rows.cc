@@ -23,6 +23,8 @@ std::string WhyNotJudged(const Rule& rule, const JudgedRows& rows) {
     case NotJudged::kFewSiblings:
       return absl::StrCat("fewer than ", Siblings::kMin + 1,
                           " layers, heads or ranks have a value above 0 at one step");
+    case NotJudged::kOtherWindow:
+      return "its weights were sampled after another number of steps than before";
     case NotJudged::kLittleKnown:
       break;
   }

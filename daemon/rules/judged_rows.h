@@ -25,6 +25,7 @@ enum class NotJudged : uint8_t {
   kWarmUp = 4,       // the learning rate has not settled
   kFewSiblings = 5,  // to compare with
   kLittleKnown = 6,  // of the series' past
+  kOtherWindow = 7,  // an update over another number of steps than those before
 };
 
 // Thread-compatible.

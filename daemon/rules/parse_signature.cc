@@ -197,7 +197,8 @@ Signature ParseSignature(const yaml::YamlNode& node, const AlertNames& names, si
 
   const yaml::YamlNode wait = node.Get("wait");
   if (wait.present()) {
-    signature.wait_while = references.Alert(wait.Require("while"));
+    const yaml::YamlNode wait_while = wait.Get("while");
+    if (wait_while.present()) signature.wait_while = references.Alert(wait_while);
     const std::optional<AlertRef> samples_of = references.Alert(wait.Require("samples_of"));
     if (samples_of.has_value() && samples_of->signature) {
       wait.Get("samples_of").Error("a signature has no samples; name an alert of a rule");

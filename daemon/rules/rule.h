@@ -107,9 +107,9 @@ struct Signature {
   int64_t keep_firing_for = 0;
   RateLimitSpec rate_limit;
   int64_t attempt_start_steps = 0;  // > 0: only in the first steps after a resume
-  std::optional<AlertRef> wait_while;
+  std::optional<AlertRef> wait_while;  // unset: whatever fires
   AlertRef wait_samples_of;
-  int wait_samples = 0;
+  int wait_samples = 0;  // 0: it does not wait
   std::vector<Confirmation> confirmations;
   std::vector<AlertRef> evidence;  // every rule that `when`, confirmations, positive terms name
   std::vector<AlertRef> against;   // every rule that only negative terms name

@@ -165,6 +165,7 @@ void RuleJudge::SeriesFields(Remembered which, base::Archive* archive) {
     if (which == Remembered::kFiring) continue;
     subject.judge.HistoryFields(archive);
     archive->Take(&subject.last_step, &subject.gap, &subject.interval);
+    archive->Take(&subject.window, &subject.other_window);
     if (rule_->input.siblings) archive->Take(&subject.newest);
   }
 }

@@ -62,6 +62,20 @@ bool SamplesJudge::CadenceChanged(int64_t interval, Subject* subject) const {
   return again;
 }
 
+// Updates over ten steps and over fifty are not each other's past. One other window is a sample
+// that was missed or a resume, two alike are a new cadence.
+SamplesJudge::Window SamplesJudge::WindowOf(int64_t window, Subject* subject) const {
+  if (window <= 0 || (rule().rebase_on & kRebaseWindow) == 0) return Window::kUsual;
+  const auto alike = [window](int64_t other) {
+    return 4 * other <= 5 * window && 4 * window <= 5 * other;
+  };
+  const bool usual = subject->window == 0 || alike(subject->window);
+  const bool again = !usual && subject->other_window > 0 && alike(subject->other_window);
+  subject->other_window = usual || again ? 0 : window;
+  if (usual || again) subject->window = window;
+  return usual ? Window::kUsual : again ? Window::kNew : Window::kOther;
+}
+
 std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size_t index) {
   Subject* const subject = &subjects()[index];
   const int64_t previous = subject->last_step;
@@ -70,9 +84,13 @@ std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size
   subject->newest = std::numeric_limits<double>::quiet_NaN();
 
   int64_t base = previous >= 0 ? previous : view.step - 1;
+  Window window = Window::kUsual;
   if (absl::StartsWith(rule().input.indicators[0], "attn.delta")) {
-    const auto window = view.window_steps.find(subject->series.layer);
-    if (window != view.window_steps.end()) base = view.step - window->second;
+    const auto found = view.window_steps.find(subject->series.layer);
+    if (found != view.window_steps.end()) {
+      base = view.step - found->second;
+      window = WindowOf(found->second, subject);
+    }
   }
   const std::optional<double> value = ValueOf(view, previous, base, subject);
   if (!value.has_value() || !std::isfinite(*value)) {
@@ -83,8 +101,12 @@ std::optional<SamplesJudge::Taken> SamplesJudge::Take(const StepView& view, size
     NoteNotJudged(NotJudged::kWarmUp);
     return std::nullopt;
   }
+  if (window == Window::kOther) {
+    NoteNotJudged(NotJudged::kOtherWindow);
+    return std::nullopt;
+  }
   const bool other_window = subject->flags != 0 && (rule().rebase_on & kRebaseWindow) != 0;
-  if (other_window || new_cadence) subject->judge.Rebase();
+  if (other_window || new_cadence || window == Window::kNew) subject->judge.Rebase();
   subject->flags = 0;
   subject->newest = *value;
   return Taken{.subject = index, .previous = previous, .base = base, .value = *value};

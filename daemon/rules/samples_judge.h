@@ -31,6 +31,9 @@ class SamplesJudge : public RuleJudge {
                                 Subject* subject) const;
   // The baseline that does not come from the series' own samples.
   std::optional<Baseline> GivenBaseline(const StepView& view, const Subject& subject) const;
+  // What a sample over `window` steps is to those before it.
+  enum class Window : uint8_t { kUsual, kOther, kNew };
+  Window WindowOf(int64_t window, Subject* subject) const;
   bool CadenceChanged(int64_t interval, Subject* subject) const;
   // The subject's value at this step, if it is one to judge.
   std::optional<Taken> Take(const StepView& view, size_t index);

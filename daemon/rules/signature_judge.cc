@@ -11,6 +11,8 @@ namespace foreshock::rules {
 
 namespace {
 
+constexpr int64_t kWaitStepsMax = 200;
+
 void AddAll(const std::vector<uint32_t>& from, std::vector<uint32_t>* to) {
   for (const uint32_t x : from) {
     if (std::find(to->begin(), to->end(), x) == to->end()) to->push_back(x);
@@ -25,10 +27,13 @@ std::vector<AlertRef> SignatureJudge::Present(const AlertsView& view) const {
   return present;
 }
 
-// Whether it must still wait for the samples of another rule.
+// Whether it must still wait for the samples of another rule. One that has judged nothing yet, or
+// whose samples no longer come, has nothing to add.
 bool SignatureJudge::Waits(const AlertsView& view) const {
-  return signature_->wait_while.has_value() && view.Firing(*signature_->wait_while) &&
-         waited_samples_ < signature_->wait_samples;
+  const Signature& signature = *signature_;
+  return waited_samples_ < signature.wait_samples && view.step - *since_ < kWaitStepsMax &&
+         view.rules[signature.wait_samples_of.index]->has_judged() &&
+         (!signature.wait_while.has_value() || view.Firing(*signature.wait_while));
 }
 
 bool SignatureJudge::MayStart(const AlertsView& view) const {
@@ -59,7 +64,7 @@ bool SignatureJudge::Starts(const AlertsView& view, bool told_instead) {
     waited_samples_ = 0;
   } else {
     if (sampled) ++samples_since_;
-    if (signature_->wait_while.has_value() &&
+    if (signature_->wait_samples > 0 &&
         view.rules[signature_->wait_samples_of.index]->judged()) {
       ++waited_samples_;
     }

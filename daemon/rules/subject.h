@@ -27,6 +27,10 @@ struct Subject {
   int64_t last_step = -1;
   int64_t gap = 0;       // between its newest two
   int64_t interval = 0;  // expected between two, 0: not known yet
+  // Steps between the two weight snapshots of its attn.delta* values: the usual, and of the newest
+  // sample where that is another; 0: none.
+  int64_t window = 0;
+  int64_t other_window = 0;
   double newest = std::numeric_limits<double>::quiet_NaN();  // before `siblings` divides it
 };
 

@@ -15,6 +15,8 @@ constexpr double kRewarm = 0.9;
 constexpr size_t kLrLag = 5;
 constexpr size_t kTokensWindow = 20;   // to tell a steady batch size from a jittering one
 constexpr size_t kJitterWindow = 100;  // medians of so many steps are compared then
+// A flat piece longer than this, and than twice what came before it, is no stair of a warm-up.
+constexpr size_t kStairMin = 100;
 constexpr int64_t kSettleSteps = 150;
 constexpr int64_t kSettleWindows = 10;
 constexpr size_t kPastMax = 1u << 16;
@@ -64,7 +66,9 @@ void Schedule::WatchWarmUp(const StepInput& input) {
   const double lr = *input.lr;
   attempt_lr_.push_back(lr);
   const size_t n = lr_samples_++;
-  if (open_ && !settled_ && !plateau_inherited_ && plateau_.has_value() && lr > kFlat * *plateau_) {
+  const size_t stair = std::max(kStairMin, 2 * open_sample_);
+  if (open_ && !settled_ && !plateau_inherited_ && plateau_.has_value() &&
+      n - open_sample_ <= stair && lr > kFlat * *plateau_) {
     open_ = false;
     plateau_.reset();
   }
@@ -73,6 +77,7 @@ void Schedule::WatchWarmUp(const StepInput& input) {
     if (n >= 2 * w && attempt_lr_.size() > w) {
       const auto first = attempt_lr_.end() - static_cast<std::ptrdiff_t>(w) - 1;
       if (*first > 0 && lr <= kFlat * *first) {
+        if (!open_) open_sample_ = n;
         Open(open_ ? open_step_ : input.step, *std::max_element(first, attempt_lr_.end()));
       }
     }

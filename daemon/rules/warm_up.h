@@ -9,8 +9,9 @@
 // The end of the warm-up is the first sample n of the learning rate with n >= 2 w, lr[n-w] > 0 and
 // lr[n] <= 1.02 lr[n-w], where w = max(5, ceil(n / 20)): a window that grows with n also finds the
 // end of a long warm-up, whose last steps rise by little. Settling takes min(150 steps, 10 snapshot
-// windows) more; if the rate rises again meanwhile (a staircase), it was not the end. A run without
-// a learning rate only settles. Thread-compatible.
+// windows) more; if the rate rises again meanwhile, after at most 100 samples or twice those up to
+// the end (a staircase), it was not the end. A run without a learning rate only settles.
+// Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class Schedule {
   template <typename A>
   void serialize(A& archive) {
     archive(attempt_lr_, lr_samples_, tokens_, past_, tokens_jitter_, first_of_attempt_, open_,
-            settled_, plateau_inherited_, open_step_, snapshot_window_, plateau_);
+            settled_, plateau_inherited_, open_step_, open_sample_, snapshot_window_, plateau_);
   }
 
  private:
@@ -80,6 +81,7 @@ class Schedule {
   bool settled_ = false;
   bool plateau_inherited_ = false;
   int64_t open_step_ = 0;
+  size_t open_sample_ = 0;  // of the learning rate, at that step
   int64_t snapshot_window_ = 0;
   std::optional<double> plateau_;
 };

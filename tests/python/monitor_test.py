@@ -109,6 +109,10 @@ class Sampled(Case):
         self.train(64, sampling={"budget": 0})
         self.assertEqual([step for step, _ in self.summaries("qk_gram")], [50, 62])
 
+    def test_a_single_rank_with_coordinates_has_a_budget(self):
+        self.train(24, coordinates={"data": 0, "tensor": 0}, rank=0, world_size=1)
+        self.assertEqual([step for step, _ in self.summaries("qk_gram")], [10, 12, 20, 22])
+
     def test_ranks_that_may_share_layers_keep_to_the_table(self):
         self.train(64, coordinates={"tensor": 0}, rank=0, world_size=2, launch_id="l")
         self.assertEqual([step for step, _ in self.summaries("qk_gram")], [50, 62])

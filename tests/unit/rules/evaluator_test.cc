@@ -356,6 +356,31 @@ TEST(EvaluatorTest, AChangedWindowStartsANewBaseline) {
   EXPECT_THAT(run_with(model::kFlagRebaseline), IsEmpty());
 }
 
+TEST(EvaluatorTest, UpdatesOverAnotherWindowAreNoFaultAndNoPast) {
+  const std::vector<std::string> keys = {"indicator: attn.delta2.relative_norm",
+                                         "relative_rise: {above: 2, clear: 1.5}",
+                                         "baseline: {kind: trailing, samples: 10, min_samples: 4}"};
+  const auto sample = [](int64_t step, int64_t window, double value) {
+    return MakeStep(step, {MakeSample("attn.delta.window_steps", static_cast<double>(window), 0),
+                           MakeSample("attn.delta2.relative_norm", value, 0)});
+  };
+  TestRun run(OneRule(keys));
+  for (int64_t step = 10; step <= 200; step += 10) run.Step(sample(step, 10, 0.1));
+  run.Step(sample(220, 20, 0.25));  // one was missed
+  for (int64_t step = 230; step <= 300; step += 10) run.Step(sample(step, 10, 0.1));
+  // From here on every 25 steps: two and a half times the update.
+  for (int64_t step = 325; step <= 600; step += 25) run.Step(sample(step, 25, 0.25));
+  EXPECT_THAT(run.seen, IsEmpty());
+  run.Step(sample(625, 25, 0.8));
+  EXPECT_THAT(run.seen, ElementsAre("625 r firing L0"));
+
+  // The control: an update that grows within its window is told.
+  TestRun same(OneRule(keys));
+  for (int64_t step = 10; step <= 200; step += 10) same.Step(sample(step, 10, 0.1));
+  same.Step(sample(210, 10, 0.25));
+  EXPECT_THAT(same.seen, ElementsAre("210 r firing L0"));
+}
+
 TEST(EvaluatorTest, AReloadCarriesOverWhatDidNotChange) {
   const std::string first = OneRule({"indicator: train.loss", "threshold: {above: 10}"});
   const std::string same = "# a comment\n" + first;

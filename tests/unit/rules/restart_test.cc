@@ -175,9 +175,9 @@ TEST(RestartTest, TheFormOfTheMemoryHasAVersion) {
   const std::string memory = KnownMemory();
   uint32_t version = 0;
   base::Archive(memory).Take(&version);
-  EXPECT_EQ(version, 7u);
-  EXPECT_EQ(memory.size(), 31043u);
-  EXPECT_EQ(base::StableHash(memory), 18408737797535270588u);
+  EXPECT_EQ(version, 8u);
+  EXPECT_EQ(memory.size(), 31419u);
+  EXPECT_EQ(base::StableHash(memory), 11704133710747198008u);
 }
 
 TEST(RestartTest, WhatIsNoMemoryOfTheseRulesIsRefused) {

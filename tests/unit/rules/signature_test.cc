@@ -168,6 +168,25 @@ TEST(SignatureTest, WaitsForAnotherRulesSamples) {
   EXPECT_THAT(slow.Said(), ElementsAre("2 s firing"));
 }
 
+TEST(SignatureTest, WaitsWhateverFiresButNotForWhatHasJudgedNothing) {
+  SignatureRun run(Set(Signature("s", "when: a, wait: {samples_of: p, samples: 2}")));
+  run.Play({"", "a", "a", "a", "a"});
+  EXPECT_THAT(run.Said(), ElementsAre("3 s firing"));
+  std::string set = Set(Signature("s", "when: a, wait: {samples_of: never, samples: 2}"));
+  set.insert(set.find("signatures:"),
+             "      - {alert: never, indicator: train.never, threshold: {above: 1}}\n");
+  SignatureRun none(set);
+  none.Play({"", "a"});
+  EXPECT_THAT(none.Said(), ElementsAre("1 s firing"));
+}
+
+TEST(SignatureTest, WaitsNoLongerThanTwoHundredSteps) {
+  SignatureRun run(Set(Signature("s", "when: a, wait: {samples_of: p, samples: 2}")));
+  run.Next("a");  // p is judged at this step and never again
+  for (int64_t step = 1; step <= 250; ++step) run.Step(step, {MakeSample("train.a", 2)});
+  EXPECT_THAT(run.Said(), ElementsAre("200 s firing"));
+}
+
 // A name of one alert that is worth `points`.
 std::string Name(const std::string& name, const std::string& alert, int points,
                  const std::string& more = "") {

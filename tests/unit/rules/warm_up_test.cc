@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <functional>
 
 namespace foreshock::rules {
@@ -43,6 +45,21 @@ TEST(ScheduleTest, SettlingIsTenSnapshotWindowsWhereThoseAreShort) {
 TEST(ScheduleTest, AStaircaseIsNotOverAtItsFirstStair) {
   const auto stairs = [](int64_t step) { return 1e-3 * (1 + std::min<int64_t>(step / 60, 4)); };
   EXPECT_GE(SettledAt(1000, stairs), 240 + 150);
+}
+
+// A fault that begins before the run has settled must not become the plateau.
+TEST(ScheduleTest, ARiseAfterALongFlatPieceIsNoStair) {
+  const auto lr = [](int64_t step) {
+    if (step < 50) return 2e-5 * static_cast<double>(step + 1);
+    return step < 190 ? 1e-3 : 1e-3 * std::pow(1.05, static_cast<double>(step - 190));
+  };
+  Schedule schedule;
+  schedule.BeginAttempt();
+  for (int64_t step = 0; step < 300; ++step) {
+    schedule.Push({.step = step, .lr = lr(step), .tokens = 0, .snapshot_window = 0, .events = {}});
+  }
+  EXPECT_TRUE(schedule.settled());
+  EXPECT_DOUBLE_EQ(schedule.plateau().value_or(0), 1e-3);
 }
 
 TEST(ScheduleTest, ARunWithoutLearningRateOnlySettles) {

@@ -230,7 +230,8 @@ class Monitor:
         self._share = share = sources.share
         self._first_heads = {a.layer: a.first_head(tensor) for a in found.attention}
         self._spectra = SpectrumSampler(sources.spectra, sampling.spectra)
-        self._pace = Pace(sampling.spectra.every, sampling.weights_budget if own_steps else 0.0)
+        paced = own_steps or not self._several_ranks
+        self._pace = Pace(sampling.spectra.every, sampling.weights_budget if paced else 0.0)
         self._matrices = [matrix for matrix in sources.matrices if matrix.reads]
         self._gradients = GradientNorms(chunks, found, sources.gather)
         self._updates = Updates(chunks, optimizer)
