@@ -67,10 +67,12 @@ bool Holds(const Condition& condition, const AlertsView& view, int64_t window) {
   return false;
 }
 
-void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window,
+void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window, Parts parts,
                    std::vector<AlertRef>* out) {
+  const bool all_or_nothing = parts == Parts::kHolding && !condition.of.empty();
+  if (all_or_nothing && !Holds(condition, view, window)) return;
   if (!condition.of.empty()) {
-    for (const Condition& child : condition.of) PresentAlerts(child, view, window, out);
+    for (const Condition& child : condition.of) PresentAlerts(child, view, window, parts, out);
     return;
   }
   if (Holds(condition, view, window) &&

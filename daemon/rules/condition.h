@@ -31,8 +31,12 @@ struct AlertsView {
 // `window`: an alert counts for so many steps after it has resolved.
 bool Holds(const Condition& condition, const AlertsView& view, int64_t window);
 
-// Adds the alerts of a condition that are present, whether the whole of it holds or not.
-void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window,
+// Which alerts of a condition count: all that are present, or only those of its parts that hold. Of
+// `{all: [a, b]}` with a alone, a is present and makes nothing hold.
+enum class Parts : uint8_t { kAll, kHolding };
+
+// Adds the alerts of a condition that are present.
+void PresentAlerts(const Condition& condition, const AlertsView& view, int64_t window, Parts parts,
                    std::vector<AlertRef>* out);
 
 }  // namespace foreshock::rules

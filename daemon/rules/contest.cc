@@ -19,7 +19,12 @@ Contest::Contest(const AlertsView& view) : view_(view), entries_(view.signatures
     if (signature.score.empty()) continue;
     Entry& entry = entries_[i];
     entry.competes = true;
-    PresentAlerts(signature.when, view, signature.window_steps, &entry.evidence);
+    const int64_t window = signature.window_steps;
+    PresentAlerts(signature.when, view, window, Parts::kHolding, &entry.evidence);
+    // One that fires lasts as long as anything of it is there.
+    if (entry.evidence.empty() && view.signatures[i].alert().active) {
+      PresentAlerts(signature.when, view, window, Parts::kAll, &entry.evidence);
+    }
     entry.candidate = view.signatures[i].alert().active
                           ? !entry.evidence.empty()
                           : Holds(signature.when, view, signature.window_steps);
@@ -29,7 +34,9 @@ Contest::Contest(const AlertsView& view) : view_(view), entries_(view.signatures
       const bool shown = term.points > 0 && view.signatures[i].Shown(t);
       if (!shown && !Holds(term.when, view, signature.window_steps)) continue;
       entry.points += term.points;
-      if (term.points > 0) PresentAlerts(term.when, view, signature.window_steps, &entry.evidence);
+      if (term.points > 0) {
+        PresentAlerts(term.when, view, window, Parts::kHolding, &entry.evidence);
+      }
     }
     std::erase_if(entry.evidence, [](AlertRef ref) { return ref.signature; });
   }

@@ -21,9 +21,9 @@ void AddAll(const std::vector<uint32_t>& from, std::vector<uint32_t>* to) {
 
 }  // namespace
 
-std::vector<AlertRef> SignatureJudge::Present(const AlertsView& view) const {
+std::vector<AlertRef> SignatureJudge::Present(const AlertsView& view, Parts parts) const {
   std::vector<AlertRef> present;
-  PresentAlerts(signature_->when, view, signature_->window_steps, &present);
+  PresentAlerts(signature_->when, view, signature_->window_steps, parts, &present);
   return present;
 }
 
@@ -64,8 +64,7 @@ bool SignatureJudge::Starts(const AlertsView& view, bool told_instead) {
     waited_samples_ = 0;
   } else {
     if (sampled) ++samples_since_;
-    if (signature_->wait_samples > 0 &&
-        view.rules[signature_->wait_samples_of.index]->judged()) {
+    if (signature_->wait_samples > 0 && view.rules[signature_->wait_samples_of.index]->judged()) {
       ++waited_samples_;
     }
   }
@@ -92,7 +91,7 @@ bool SignatureJudge::Collect(const AlertsView& view) {
   bool all_layers = false;
   std::vector<uint32_t> layers = alert_.layers;
   std::vector<uint32_t> ranks = alert_.ranks;
-  for (const AlertRef ref : Present(view)) {
+  for (const AlertRef ref : Present(view, Parts::kHolding)) {
     const LiveAlert& alert = view.Live(ref);
     all_layers = all_layers || alert.all_layers;
     AddAll(alert.layers, &layers);

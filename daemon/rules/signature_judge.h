@@ -70,7 +70,7 @@ class SignatureJudge {
   bool Confirm(const AlertsView& view);
   bool Collect(const AlertsView& view);
   void NoteTerms(const AlertsView& view);
-  std::vector<AlertRef> Present(const AlertsView& view) const;
+  std::vector<AlertRef> Present(const AlertsView& view, Parts parts = Parts::kAll) const;
 
   std::shared_ptr<const Signature> signature_;
   LiveAlert alert_;
