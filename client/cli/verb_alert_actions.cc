@@ -1,4 +1,4 @@
-// foreshock alerts ack|silence|silences|unsilence: what people do about alerts.
+// foreshock alerts ack|accept|silence|silences|unsilence: what people do about alerts.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -45,6 +45,28 @@ int Acknowledge(const Settings& settings, const ActionOptions& options) {
     const v1::Alert& alert = response.alert();
     Say("%s of run %s is yours (%s); it is told again only when it is graver or over.\n",
         alert.rule(), alert.run(), options.by);
+  }
+  return kOk;
+}
+
+int Accept(const Settings& settings, const ActionOptions& options) {
+  Connection daemon(settings);
+  v1::AcceptAlertRequest request;
+  request.set_id(options.id);
+  request.set_by(options.by);
+  request.set_why(options.why);
+  v1::AcceptAlertResponse response;
+  const auto context = daemon.Context();
+  const absl::Status status =
+      FromGrpc(daemon.admin().AcceptAlert(context.get(), request, &response));
+  if (!status.ok()) return daemon.Report(status);
+  if (settings.output == Output::kJson) {
+    PrintJson(response);
+  } else {
+    const v1::Alert& alert = response.alert();
+    Say("What %s of run %s shows since step %d is its new normal. It ends at the next step; "
+        "`foreshock events %s` keeps who said so.\n",
+        alert.rule(), alert.run(), alert.firing_step(), alert.run());
   }
   return kOk;
 }
@@ -150,6 +172,17 @@ void AddAlertActions(CLI::App& alerts, Program& program) {
     verb->add_option("ID", options->id, "the alert's id, or its beginning")->required();
     AddByAndWhy(verb, options);
     verb->footer("Example:\n  foreshock alerts ack 3fa0 --by ada --why \"rolling back\"");
+  }
+  {
+    const auto [verb, options] =
+        add("accept", "This level is the new normal: the alert ends", Accept);
+    verb->add_option("ID", options->id, "the alert's id, or its beginning")->required();
+    AddByAndWhy(verb, options);
+    verb->footer(
+        "The series that fire are judged against their present level from the next step on. An\n"
+        "event of the run keeps by whom and why. Not for what has no level: a hang,\n"
+        "NaN, a fixed limit.\n"
+        "Example:\n  foreshock alerts accept 3fa0 --by ada --why \"a harder data mix\"");
   }
   {
     const auto [verb, options] =

@@ -47,6 +47,22 @@ absl::StatusOr<v1::Alert> AlertActions::Acknowledge(const v1::AcknowledgeAlertRe
   return acknowledged;
 }
 
+absl::StatusOr<v1::AcceptAlertResponse> AlertActions::Accept(
+    const v1::AcceptAlertRequest& request) {
+  FORESHOCK_RETURN_IF_ERROR(notify::CheckBy(request.by()));
+  FORESHOCK_RETURN_IF_ERROR(notify::CheckWhy(request.why()));
+  v1::AcceptAlertResponse response;
+  FORESHOCK_ASSIGN_OR_RETURN(*response.mutable_alert(), FindFiring(request.id()));
+  v1::Event* event = response.mutable_event();
+  event->set_kind(v1::EVENT_KIND_LEVEL_ACCEPTED);
+  event->set_step(response.alert().firing_step());
+  event->set_name(response.alert().rule());
+  event->set_detail(request.why().empty() ? absl::StrCat("by ", request.by())
+                                          : absl::StrCat("by ", request.by(), ": ", request.why()));
+  FORESHOCK_RETURN_IF_ERROR(deps_.pipeline->DeclareEvent(response.alert().run(), *event).status());
+  return response;
+}
+
 absl::StatusOr<v1::Silence> AlertActions::Silence(const v1::SilenceAlertsRequest& request) {
   absl::StatusOr<v1::Silence> silence = deps_.silences->Add(request);
   deps_.outbox->LookAgain();

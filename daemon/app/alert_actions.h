@@ -1,4 +1,5 @@
-// What people do about alerts, over gRPC and over HTTP alike: take one on, silence some.
+// What people do about alerts, over gRPC and over HTTP alike: take one on, accept
+// its level, silence some.
 //
 //   AlertActions actions({.answers = &answers, .pipeline = &pipeline, ...});
 //   FORESHOCK_ASSIGN_OR_RETURN(const v1::Alert alert, actions.Acknowledge(request));
@@ -33,6 +34,9 @@ class AlertActions {
   // The alert may be named by the beginning of its id. Errors: InvalidArgument for a bad request,
   // NotFound when not exactly one alert is meant, FailedPrecondition when it is over.
   absl::StatusOr<v1::Alert> Acknowledge(const v1::AcknowledgeAlertRequest& request);
+
+  // What it shows is the new normal, from its first step on. Errors: as Acknowledge.
+  absl::StatusOr<v1::AcceptAlertResponse> Accept(const v1::AcceptAlertRequest& request);
 
   // Errors: as Silences.
   absl::StatusOr<v1::Silence> Silence(const v1::SilenceAlertsRequest& request);

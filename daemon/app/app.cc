@@ -290,6 +290,7 @@ absl::Status App::Parts::StartHttp() {
   if (config_.actions_over_http) {
     query::AddJsonActions(
         {.acknowledge = [this](const auto& request) { return actions_->Acknowledge(request); },
+         .accept = [this](const auto& request) { return actions_->Accept(request); },
          .silence = [this](const auto& request) { return actions_->Silence(request); },
          .expire_silence = [this](const auto& id) { return actions_->ExpireSilence(id); }},
         http_.get());
@@ -334,6 +335,7 @@ rpc::AdminActions App::Parts::MakeAdminActions() {
                             bool pinned) { return pipeline_->PinRun(run, pinned); },
           .delete_run = [this](const std::string& run) { return pipeline_->DeleteRun(run); },
           .acknowledge = [this](const auto& request) { return actions_->Acknowledge(request); },
+          .accept = [this](const auto& request) { return actions_->Accept(request); },
           .silence = [this](const auto& request) { return actions_->Silence(request); },
           .expire_silence = [this](const auto& id) { return actions_->ExpireSilence(id); },
           .store_usage = [this] { return store_->Usage(); },

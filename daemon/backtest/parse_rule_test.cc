@@ -40,6 +40,7 @@ constexpr EventWord kEvents[] = {
     {"evaluation", v1::EVENT_KIND_EVALUATION},
     {"checkpoint_saved", v1::EVENT_KIND_CHECKPOINT_SAVED},
     {"note", v1::EVENT_KIND_NOTE},
+    {"level_accepted", v1::EVENT_KIND_LEVEL_ACCEPTED},
 };
 struct FlagWord {
   absl::string_view word;

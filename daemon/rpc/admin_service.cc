@@ -112,9 +112,9 @@ class VerifyReactor final : public grpc::ServerWriteReactor<v1::VerifyStoreRespo
 AdminService::AdminService(AdminActions actions, const security::AccessControl* access)
     : actions_(std::move(actions)), access_(access) {
   FORESHOCK_CHECK(actions_.reload && actions_.declare_event && actions_.pin_run &&
-                  actions_.delete_run && actions_.acknowledge && actions_.silence &&
-                  actions_.expire_silence && actions_.store_usage && actions_.verify_store &&
-                  actions_.backup_store);
+                  actions_.delete_run && actions_.acknowledge && actions_.accept &&
+                  actions_.silence && actions_.expire_silence && actions_.store_usage &&
+                  actions_.verify_store && actions_.backup_store);
 }
 
 grpc::ServerUnaryReactor* AdminService::Run(grpc::CallbackServerContext* context,
@@ -197,6 +197,16 @@ grpc::ServerUnaryReactor* AdminService::GetStoreStats(grpc::CallbackServerContex
     *response = store::ToProto(usage);
     return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* AdminService::AcceptAlert(grpc::CallbackServerContext* context,
+                                                    const v1::AcceptAlertRequest* request,
+                                                    v1::AcceptAlertResponse* response) {
+  return Run(context, security::Role::kOperate, &worker_,
+             [this, request, response]() -> absl::Status {
+               FORESHOCK_ASSIGN_OR_RETURN(*response, actions_.accept(*request));
+               return absl::OkStatus();
+             });
 }
 
 grpc::ServerUnaryReactor* AdminService::SilenceAlerts(grpc::CallbackServerContext* context,

@@ -30,6 +30,7 @@ struct AdminActions {
   std::function<absl::Status(const std::string& run, bool pinned)> pin_run;
   std::function<absl::StatusOr<uint64_t>(const std::string& run)> delete_run;  // series deleted
   std::function<absl::StatusOr<v1::Alert>(const v1::AcknowledgeAlertRequest&)> acknowledge;
+  std::function<absl::StatusOr<v1::AcceptAlertResponse>(const v1::AcceptAlertRequest&)> accept;
   std::function<absl::StatusOr<v1::Silence>(const v1::SilenceAlertsRequest&)> silence;
   std::function<absl::StatusOr<v1::Silence>(const std::string& id)> expire_silence;
   std::function<absl::StatusOr<store::StoreUsage>()> store_usage;
@@ -61,6 +62,9 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* AcknowledgeAlert(grpc::CallbackServerContext* context,
                                              const v1::AcknowledgeAlertRequest* request,
                                              v1::AcknowledgeAlertResponse* response) override;
+  grpc::ServerUnaryReactor* AcceptAlert(grpc::CallbackServerContext* context,
+                                        const v1::AcceptAlertRequest* request,
+                                        v1::AcceptAlertResponse* response) override;
   grpc::ServerUnaryReactor* SilenceAlerts(grpc::CallbackServerContext* context,
                                           const v1::SilenceAlertsRequest* request,
                                           v1::SilenceAlertsResponse* response) override;

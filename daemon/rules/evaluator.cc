@@ -103,10 +103,27 @@ void Evaluator::Impl::StartAttempt(int64_t step) {
 
 void Evaluator::Impl::NoteEvents(const model::ClosedStep& closed) {
   for (const v1::Event& event : closed.events) {
+    if (event.kind() == v1::EVENT_KIND_LEVEL_ACCEPTED) AcceptLevel(event.name());
     if (event.kind() != v1::EVENT_KIND_CHECKPOINT_SAVED) continue;
     checkpoints_[event.step()] =
         event.name().empty() ? absl::StrCat("step ", event.step()) : event.name();
     if (checkpoints_.size() > kCheckpointsMax) checkpoints_.erase(checkpoints_.begin());
+  }
+}
+
+void Evaluator::Impl::AcceptLevel(absl::string_view alert) {
+  const auto accept = [](RuleJudge* judge) {
+    // A hang, a value that is not finite and what exceeds a fixed limit are no levels.
+    const Detector& detector = judge->rule().detector;
+    if (FamilyOf(detector) != Family::kSamples) return;
+    if (!std::holds_alternative<ThresholdSpec>(detector)) judge->Accept();
+  };
+  for (const auto& judge : rules_) {
+    if (judge->rule().name == alert) accept(judge.get());
+  }
+  for (const SignatureJudge& judge : signatures_) {
+    if (judge.signature().name != alert) continue;
+    for (const AlertRef ref : judge.signature().evidence) accept(rules_[ref.index].get());
   }
 }
 

@@ -156,6 +156,8 @@ class Evaluator::Impl {
   void TakeFact(Slot::Role role, const model::SeriesKey& series, double value, StepFacts* facts);
   void StartAttempt(int64_t step);
   void NoteEvents(const model::ClosedStep& closed);
+  // What the alert of this rule or signature shows is healthy.
+  void AcceptLevel(absl::string_view alert);
   std::vector<model::AlertRow> EndPriming(int64_t step);
   void NoteVerdicts(int64_t step);
   void NoteCoverage(const model::ClosedStep& closed, absl::Span<const model::Finding> findings);

@@ -46,6 +46,16 @@ groups:
         baseline: {kind: anchored, samples: 6}
         labels: {severity: warning}
 """
+LEVEL = """\
+groups:
+  - name: g
+    rules:
+      - alert: high
+        indicator: train.loss
+        scope: run
+        level: {rise: 0.1}
+        labels: {severity: warning}
+"""
 RELOADED = "foreshock_config_last_reload_successful"
 
 
@@ -157,6 +167,35 @@ class Lifecycle(unittest.TestCase):
              lambda _, step: 1.3 if step < 60 else 1.6, first=50)
         alerts = json.loads(daemon.get("/api/v1/alerts?run=run")[1])["alerts"]
         self.assertEqual([(a["rule"], a["baseline"]) for a in alerts], [("other", 1.0)])
+
+    def test_an_accepted_level_is_the_new_normal_over_a_kill_as_well(self):
+        self.rules.write_text(LEVEL)
+        daemon = self.daemon().start()
+        stub = V1.ingest_grpc.IngestServiceStub(
+            self.enterContext(grpc.insecure_channel(daemon.grpc)))
+        push(stub, "run", ["loss"], 60,
+             lambda _, step: (1.0 if step < 50 else 1.5) + 0.01 * (step % 3))
+        alert = json.loads(daemon.get("/api/v1/alerts?run=run&state=firing")[1])["alerts"][0]
+        said = cli(FORESHOCK, "alerts", "accept", alert["id"][:6], "--by", "ada",
+                   "--why", "harder data", server=daemon.grpc)
+        self.assertIn("What high of run run shows since step", said.stdout)
+        daemon.kill()
+        daemon.start()
+        stub = V1.ingest_grpc.IngestServiceStub(
+            self.enterContext(grpc.insecure_channel(daemon.grpc)))
+        push(stub, "run", ["loss"], 100, lambda _, step: 1.5 + 0.01 * (step % 3), first=60)
+        alerts = json.loads(daemon.get("/api/v1/alerts?run=run")[1])["alerts"]
+        self.assertEqual([(a["id"], a["state"], a["resolved_step"]) for a in alerts],
+                         [(alert["id"], "ALERT_STATE_RESOLVED", "60")])
+        events = cli(FORESHOCK, "events", "run", server=daemon.grpc).stdout
+        self.assertRegex(events, r"level_accepted +high +by ada: harder data")
+        # It is judged against the new level.
+        push(stub, "run", ["loss"], 110, lambda _, step: 2.0 + 0.01 * (step % 3), first=100)
+        alerts = json.loads(daemon.get("/api/v1/alerts?run=run&state=firing")[1])["alerts"]
+        self.assertEqual([a["rule"] for a in alerts], ["high"])
+        over = cli(FORESHOCK, "alerts", "accept", alert["id"], "--by", "ada", server=daemon.grpc,
+                   check=1)
+        self.assertIn("is over", over.stderr)
 
     def test_check_warns_of_scalars_that_neither_the_usual_names_nor_a_run_has(self):
         daemon = self.daemon().start()

@@ -45,7 +45,7 @@ groups:
 """
 # What each call needs, by the comments in proto/foreshock/v1/; other calls of QueryService: read.
 ROLES = {"Push": "push", "PushOnce": "push", "Reload": "admin", "DeclareEvent": "operate",
-         "PinRun": "admin", "DeleteRun": "admin", "AcknowledgeAlert": "operate",
+         "PinRun": "admin", "DeleteRun": "admin", "AcknowledgeAlert": "operate", "AcceptAlert": "operate",
          "SilenceAlerts": "operate", "ExpireSilence": "operate", "GetStoreStats": "read",
          "VerifyStore": "admin", "BackupStore": "admin"}
 HOLDS = {"push": {"push"}, "read": {"read"}, "operate": {"read", "operate"},

@@ -24,6 +24,13 @@ class JsonActionsTest : public ::testing::Test {
            alert.set_id(request.id());
            return alert;
          },
+         .accept = [this](const v1::AcceptAlertRequest& request)
+             -> absl::StatusOr<v1::AcceptAlertResponse> {
+           asked_ = request.ShortDebugString();
+           v1::AcceptAlertResponse response;
+           response.mutable_alert()->set_id(request.id());
+           return response;
+         },
          .silence = [this](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
            asked_ = request.ShortDebugString();
            return v1::Silence();
@@ -52,6 +59,10 @@ TEST_F(JsonActionsTest, EachPathTakesItsMessage) {
   EXPECT_EQ(reply.status, 200);
   EXPECT_THAT(reply.body, HasSubstr(R"({"alert":{"id":"a1")"));
   EXPECT_EQ(asked_, R"(id: "a1" by: "ada" why: "<b>")");
+  reply = Post("/api/v1/alerts/accept", R"({"id": "a1", "by": "ada"})");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_THAT(reply.body, HasSubstr(R"({"alert":{"id":"a1")"));
+  EXPECT_EQ(asked_, R"(id: "a1" by: "ada")");
   reply = Post("/api/v1/silences",
                R"({"matchers": ["run=a"], "duration_ns": "3600000000000", "by": "ada"})");
   EXPECT_EQ(reply.status, 200);
@@ -86,8 +97,8 @@ TEST_F(JsonActionsTest, WhatIsNoSuchJsonChangesNothing) {
 TEST_F(JsonActionsTest, RefusedTheySayHowElse) {
   RefuseJsonActions(&server_);
   Start();
-  for (const char* path :
-       {"/api/v1/alerts/acknowledge", "/api/v1/silences", "/api/v1/silences/expire"}) {
+  for (const char* path : {"/api/v1/alerts/acknowledge", "/api/v1/alerts/accept",
+                           "/api/v1/silences", "/api/v1/silences/expire"}) {
     const support::HttpReply reply = Post(path, "{}");
     EXPECT_EQ(reply.status, 403) << path;
     EXPECT_THAT(reply.body, AllOf(HasSubstr("http.actions"), HasSubstr("foreshock alerts")));

@@ -24,57 +24,65 @@ class AdminServiceTest : public ::testing::Test {
   }
 
   static AdminActions Actions(AdminServiceTest* test) {
-    return {.reload = [test]() -> absl::StatusOr<uint32_t> {
-              if (!test->reload_.ok()) return test->reload_;
-              return 7;
+    return {
+        .reload = [test]() -> absl::StatusOr<uint32_t> {
+          if (!test->reload_.ok()) return test->reload_;
+          return 7;
+        },
+        .declare_event = [test](const std::string& run,
+                                const v1::Event& event) -> absl::StatusOr<uint32_t> {
+          test->called_ = run + " " + event.name();
+          return 3;
+        },
+        .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
+          test->called_ = run + (pinned ? " pinned" : " free");
+          return absl::OkStatus();
+        },
+        .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
+          test->called_ = run;
+          return absl::NotFoundError("no run '" + run + "'");
+        },
+        .acknowledge =
+            [](const v1::AcknowledgeAlertRequest& request) {
+              v1::Alert alert;
+              alert.set_id(request.id());
+              alert.mutable_acknowledgement()->set_by(request.by());
+              return alert;
             },
-            .declare_event = [test](const std::string& run,
-                                    const v1::Event& event) -> absl::StatusOr<uint32_t> {
-              test->called_ = run + " " + event.name();
-              return 3;
-            },
-            .pin_run = [test](const std::string& run, bool pinned) -> absl::Status {
-              test->called_ = run + (pinned ? " pinned" : " free");
-              return absl::OkStatus();
-            },
-            .delete_run = [test](const std::string& run) -> absl::StatusOr<uint64_t> {
-              test->called_ = run;
-              return absl::NotFoundError("no run '" + run + "'");
-            },
-            .acknowledge =
-                [](const v1::AcknowledgeAlertRequest& request) {
-                  v1::Alert alert;
-                  alert.set_id(request.id());
-                  alert.mutable_acknowledgement()->set_by(request.by());
-                  return alert;
-                },
-            .silence = [](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
-              if (request.matchers().empty()) return absl::InvalidArgumentError("no matchers");
-              v1::Silence silence;
-              *silence.mutable_matchers() = request.matchers();
-              return silence;
-            },
-            .expire_silence = [](const std::string& id) -> absl::StatusOr<v1::Silence> {
-              return absl::NotFoundError("no silence '" + id + "'");
-            },
-            .store_usage = []() -> absl::StatusOr<store::StoreUsage> {
-              store::StoreUsage usage;
-              usage.disk_bytes = 5;
-              return usage;
-            },
-            .verify_store =
-                [](const store::VerifyCallbacks& callbacks) -> absl::StatusOr<store::VerifyResult> {
-              callbacks.finding({"chunks", "", "run r", "is wrong"});
-              while (callbacks.progress({"chunks", 1, 2})) {
-                if (callbacks.progress({"chunks", 2, 2})) break;
-              }
-              return store::VerifyResult{.rows = 2, .findings = 1};
-            },
-            .backup_store = [test](const std::string& name)
-                -> absl::StatusOr<std::pair<std::string, store::BackupInfo>> {
-              test->called_ = name;
-              return std::pair("/backups/" + name, store::BackupInfo{.id = 3});
-            }};
+        .accept =
+            [](const v1::AcceptAlertRequest& request) -> absl::StatusOr<v1::AcceptAlertResponse> {
+          if (request.id() != "a1") return absl::FailedPreconditionError("is over");
+          v1::AcceptAlertResponse response;
+          response.mutable_event()->set_detail("by " + request.by());
+          return response;
+        },
+        .silence = [](const v1::SilenceAlertsRequest& request) -> absl::StatusOr<v1::Silence> {
+          if (request.matchers().empty()) return absl::InvalidArgumentError("no matchers");
+          v1::Silence silence;
+          *silence.mutable_matchers() = request.matchers();
+          return silence;
+        },
+        .expire_silence = [](const std::string& id) -> absl::StatusOr<v1::Silence> {
+          return absl::NotFoundError("no silence '" + id + "'");
+        },
+        .store_usage = []() -> absl::StatusOr<store::StoreUsage> {
+          store::StoreUsage usage;
+          usage.disk_bytes = 5;
+          return usage;
+        },
+        .verify_store =
+            [](const store::VerifyCallbacks& callbacks) -> absl::StatusOr<store::VerifyResult> {
+          callbacks.finding({"chunks", "", "run r", "is wrong"});
+          while (callbacks.progress({"chunks", 1, 2})) {
+            if (callbacks.progress({"chunks", 2, 2})) break;
+          }
+          return store::VerifyResult{.rows = 2, .findings = 1};
+        },
+        .backup_store = [test](const std::string& name)
+            -> absl::StatusOr<std::pair<std::string, store::BackupInfo>> {
+          test->called_ = name;
+          return std::pair("/backups/" + name, store::BackupInfo{.id = 3});
+        }};
   }
 
   absl::Status reload_;
@@ -145,6 +153,19 @@ TEST_F(AdminServiceTest, ARunMustBeNamed) {
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "run: found 0 bytes; allowed 1..256 bytes");
   EXPECT_EQ(called_, "");
+}
+
+TEST_F(AdminServiceTest, AcceptsALevel) {
+  v1::AcceptAlertRequest request;
+  request.set_id("a1");
+  request.set_by("ada");
+  v1::AcceptAlertResponse response;
+  ASSERT_TRUE(stub_->AcceptAlert(&context_, request, &response).ok());
+  EXPECT_EQ(response.event().detail(), "by ada");
+  request.set_id("a2");
+  grpc::ClientContext second;
+  EXPECT_EQ(stub_->AcceptAlert(&second, request, &response).error_code(),
+            grpc::FAILED_PRECONDITION);
 }
 
 TEST_F(AdminServiceTest, AcknowledgesAndSilences) {

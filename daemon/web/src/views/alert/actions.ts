@@ -1,4 +1,4 @@
-// Taking an alert on, and silencing what is alike: forms below an alert.
+// Taking an alert on, accepting its level, and silencing what is alike: forms below an alert.
 import {Alert, post, refusal} from "../../base/api";
 import {h, replace} from "../../parts/dom";
 
@@ -21,7 +21,7 @@ function remembered(): string {
   }
 }
 
-/** Both forms. `done` is called when one was sent, whether or not the daemon took it. */
+/** The forms. `done` is called when one was sent, whether or not the daemon took it. */
 export function alertActions(alert: Alert, done: () => void): HTMLElement {
   const outcome = h("output", {class: "outcome", role: "status"});
   const by =
@@ -74,6 +74,14 @@ export function alertActions(alert: Alert, done: () => void): HTMLElement {
                 "Taken on. Nobody is told again unless it becomes graver.")
       },
         "Acknowledge"),
+      h("button", {
+        type: "button",
+        "data-key": "accept",
+        title: "What it shows is the new normal: it ends, and is judged against this level",
+        click: () => act("alerts/accept", {id: alert.id},
+                         "Accepted. It ends at the next step, and this level is the new normal.")
+      },
+        "Accept the level"),
       h("span", {class: "apart"}), field("Silence", scope), field("for", hours),
       h("button", {
         type: "button",
@@ -83,7 +91,7 @@ export function alertActions(alert: Alert, done: () => void): HTMLElement {
             "Silenced. It is still judged and shown.")
       },
         "Silence"));
-  const root = h("section", {class: "card actions", "aria-label": "Acknowledge or silence"});
+  const root = h("section", {class: "card actions", "aria-label": "Acknowledge, accept or silence"});
   replace(root, form, outcome);
   return root;
 }
